@@ -1,0 +1,145 @@
+"""What the trail keeps on disk: a log that only grows, a secret that only its owner reads, a lock for one writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mixtailor.mixing.audit.entries import LONGEST_LINE, is_text
+from mixtailor.mixing.audit.merkle import is_hash
+
+if sys.platform != "win32":
+    import fcntl
+
+SECRET_FORMAT = "mixtailor secret 1"
+
+
+class LongLineError(ValueError):
+    """A line is longer than any that the trail writes."""
+
+
+def lines_of(path: str) -> Iterator[bytes]:
+    """The lines of a regular file, each with its newline; only a half-written last one comes without.
+
+    A line is never read beyond the longest that an entry may have, and a pipe or a device is refused: it could feed a
+    reader for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a regular file.")
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise LongLineError(f"is longer than the {LONGEST_LINE} bytes that an entry may have")
+            yield line
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte and wait until the disk has them."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.fsync(descriptor)
+
+
+def write_new(path: str, data: bytes, mode: int) -> None:
+    """Write a file from nothing, in place of a left-over of the same name."""
+    if os.path.lexists(path):
+        os.unlink(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, mode)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def rename(source: str, target: str) -> None:
+    """Put a file in the place of another, in one step that survives a loss of power."""
+    os.replace(source, target)
+    if sys.platform != "win32":  # Windows has no handle on a directory to flush
+        directory = os.open(os.path.dirname(target), os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def replace(path: str, data: bytes, mode: int) -> None:
+    """The whole file or the old one, never a half."""
+    write_new(path + ".new", data, mode)
+    rename(path + ".new", path)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The secret of one run, and whether it may have been revealed already."""
+
+    run: str
+    value: bytes = field(repr=False)
+    revealed: bool
+
+    def encode(self) -> bytes:
+        """The content of the secret file."""
+        found = {"format": SECRET_FORMAT, "run": self.run, "secret": self.value.hex(), "revealed": self.revealed}
+        return json.dumps(found).encode("ascii") + b"\n"
+
+
+def read_secret(path: str) -> Secret:
+    """Read a secret file that nobody else can read."""
+    with open(path, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+            raise PermissionError(
+                f"The secret {path} can be read by others (mode {stat.S_IMODE(mode):04o}), and whoever reads it knows "
+                f"every draw. If nobody has, `chmod 600 {path}`; else start a new run."
+            )
+        data = file.read(4097)
+    try:
+        found = json.loads(data.decode("ascii")) if len(data) <= 4096 else None
+    except (ValueError, RecursionError):
+        found = None
+    if (
+        not isinstance(found, dict)
+        or set(found) != {"format", "run", "secret", "revealed"}
+        or found["format"] != SECRET_FORMAT
+        or not is_text(found["run"])
+        or not is_hash(found["secret"])
+        or type(found["revealed"]) is not bool
+    ):
+        raise ValueError(f"{path} is not the secret of an audit trail, or is damaged.")
+    return Secret(found["run"], bytes.fromhex(found["secret"]), found["revealed"])
+
+
+class Lock:
+    """One writer at a time, across processes; the operating system lets go when the process ends.
+
+    On Windows, which has no `flock`, nothing keeps a second writer away.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._pid = os.getpid()
+        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._close()
+                raise RuntimeError(
+                    f"Another audit trail has {path} locked. A log has one writer: close or release the other first."
+                ) from None
+
+    def release(self) -> None:
+        """Let go. In a forked child only its own handle is closed: the lock stays with the parent."""
+        if self._descriptor is not None and sys.platform != "win32" and os.getpid() == self._pid:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

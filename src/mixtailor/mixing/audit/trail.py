@@ -1,0 +1,416 @@
+"""The writer of the log: commit, draw after the rows are in hand, write it down, answer, and reveal at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import NoReturn, Self, final
+
+from mixtailor._version import __version__
+from mixtailor.mixing.audit.derivation import drawn_index, eligible, preaggregation_key, seal_of
+from mixtailor.mixing.audit.entries import (
+    BEGINNING,
+    FORMAT,
+    LONGEST_LINE,
+    Closing,
+    Commitment,
+    Drawn,
+    Entry,
+    Resumed,
+    encode,
+    hash_of,
+    is_number,
+    is_text,
+)
+from mixtailor.mixing.audit.history import History, beginning, read_history, secret_of
+from mixtailor.mixing.audit.merkle import Proof, leaves_of, path_of, root_of
+from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of, needs_of
+from mixtailor.mixing.audit.store import Lock, Secret, rename, replace, write_all, write_new
+from mixtailor.mixing.entropy import KEY_BYTES, weights_of
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a round was given: the drawn rule's place in the pool, and the key for everything else that is random.
+
+    Parameters
+    ----------
+    index : int
+        The place of the drawn rule in the pool that was handed to `draw`.
+    key : bytes
+        32 bytes for pre-aggregation and for rules that draw themselves (`generator_of`); the same on a retry.
+    round : int
+        The round.
+    retry : bool
+        Whether this round had been drawn before, from the same rows.
+    """
+
+    index: int
+    key: bytes = field(repr=False)
+    round: int
+    retry: bool
+
+
+@final
+class AuditTrail:
+    """Draws that anybody can check afterwards, in a log of JSON lines.
+
+    `start` makes the secret and the commitment, `draw` gives a rule for the rows in hand, `close` reveals the secret.
+    `commitment` is what to publish before training. A trail belongs to the process that opened it, and several threads
+    may share it.
+
+    Three files: the log at `path`; ``path.secret`` (mode 0600), which keeps the secret for a resumption and must not
+    leave the server before the end; ``path.lock``, which keeps a second writer away.
+
+    Examples
+    --------
+    >>> import hashlib, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "run.audit")
+    >>> pool = ["Krum(f=1)", "Comed()"]
+    >>> rows = {name: hashlib.sha256(name.encode()).digest() for name in ("ann", "bob", "cyn")}
+    >>> with AuditTrail.start(path, pool) as trail:
+    ...     published = trail.commitment
+    ...     first = trail.draw(rows, pool=pool)
+    ...     receipt = trail.proof("bob")
+    >>> first.round, first.retry, receipt.holds(digest=rows["bob"])
+    (0, False, True)
+
+    The log and what was published are enough to check it.
+
+    >>> from mixtailor.mixing.audit import verify
+    >>> verify(path, commitment=published, receipts=[receipt]).ok
+    True
+
+    Notes
+    -----
+    The context manager closes, and so reveals, only when its block ends without an exception; after one the log is
+    let go as it is, and `resume` continues it.
+    """
+
+    def __init__(self, path: str, lock: Lock, secret: Secret, history: History) -> None:
+        """Use `start`, `resume` or `open` instead: they check what is on the disk."""
+        self._path = path
+        self._lock = lock
+        self._secret = secret
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._first = history.commitment
+        self._commitment = history.commitment_hash
+        self._head = history.head
+        self._entries = history.entries
+        self._rounds = history.rounds
+        self._last_round = max(history.rounds, default=-1)
+        self._weights = history.commitment.weights
+        self._latest: tuple[int, str] | None = None
+        self._receipts: tuple[Drawn, str, dict[str, bytes]] | None = None
+        self._closed = False
+        self._log: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+
+    @classmethod
+    def start(
+        cls,
+        path: str | os.PathLike[str],
+        pool: Iterable[object],
+        probabilities: Iterable[float] | None = None,
+        *,
+        needs: Sequence[int] | None = None,
+        run: str | None = None,
+    ) -> AuditTrail:
+        """Begin a log: a fresh secret, and the commitment as its first entry.
+
+        Parameters
+        ----------
+        path : path
+            The log. Neither it nor its secret may exist.
+        pool : iterable
+            The rules in order; what is not a string is written as its `repr`.
+        probabilities : iterable of float or None
+            As for the draw; None is uniform.
+        needs : sequence of int or None
+            The fewest rows that each rule needs. None asks each rule's `min_rows`; rules without one always take part.
+        run : str or None
+            The name of the run; None makes one up.
+        """
+        pool = list(pool)
+        names = names_of(pool)
+        shares = None if probabilities is None else tuple(map(float, probabilities))
+        weights_of(shares, len(names))
+        run = secrets.token_hex(16) if run is None else run
+        if not is_text(run):
+            raise ValueError(f"run must be printable text and is {run!r}.")
+        secret = Secret(run, secrets.token_bytes(KEY_BYTES), revealed=False)
+        secret_hash = hashlib.sha256(secret.value).hexdigest()
+        first = Commitment(0, BEGINNING, FORMAT, run, __version__, secret_hash, names, shares, needs_of(pool, needs))
+        line = encode(first)
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"The pool takes {len(line)} bytes to write, and an entry may have {LONGEST_LINE}.")
+        path = os.path.abspath(path)
+        lock = Lock(path + ".lock")
+        try:
+            for left in (path, path + ".secret"):
+                if os.path.lexists(left):
+                    raise FileExistsError(f"{left} exists. Resume that run, or start this one under another name.")
+            # The secret takes its name last: whatever a crash leaves before that is not yet a run, or is a whole one.
+            write_new(path + ".secret.new", secret.encode(), 0o600)
+            replace(path, line, 0o666)
+            rename(path + ".secret.new", path + ".secret")
+            return cls(path, lock, secret, beginning(first, line))
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        pool: Iterable[object] | None = None,
+        probabilities: Iterable[float] | None = None,
+    ) -> AuditTrail:
+        """Go on with a log after its process ended; what a crash left of a half-written line is dropped and recorded.
+
+        With `pool` and `probabilities` given, they must be the committed ones. The first draw without a round number
+        that brings the rows of the last entry is a retry of it: a crash gives nobody a second draw.
+        """
+        path = os.path.abspath(path)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"There is no log at {path}. Start one with AuditTrail.start.")
+        lock = Lock(path + ".lock")
+        try:
+            history = read_history(path)
+            secret = secret_of(path, history)
+            first = history.commitment
+            if pool is not None:
+                check_pool(names_of(list(pool)), first, range(len(first.pool)))
+                check_shares(probabilities, first.weights)
+            elif probabilities is not None:
+                check_shares(probabilities, first.weights)
+            half = history.half
+            entry = Resumed(history.entries, history.head, __version__, len(half), hash_of(half))
+            if half:
+                # One step for both, so that no crash can drop the half line without the record of it.
+                with open(path, "rb") as file:
+                    whole = file.read(history.size)
+                    mode = os.fstat(file.fileno()).st_mode & 0o777
+                replace(path, whole + encode(entry), mode)
+            trail = cls(path, lock, secret, history)
+            trail._latest = history.latest
+            if half:
+                trail._advance(encode(entry))
+            else:
+                trail._append(entry)
+            return trail
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        pool: Iterable[object],
+        probabilities: Iterable[float] | None = None,
+        *,
+        needs: Sequence[int] | None = None,
+        run: str | None = None,
+    ) -> AuditTrail:
+        """Resume the log if there is one, else start it."""
+        if not os.path.exists(path):
+            return cls.start(path, pool, probabilities, needs=needs, run=run)
+        trail = cls.resume(path, pool, probabilities)
+        if run is not None and run != trail.run:
+            trail.release()
+            raise ValueError(f"{path} is the log of run {trail.run!r}, not of {run!r}. Give each run its own log.")
+        return trail
+
+    @property
+    def commitment(self) -> str:
+        """What to publish before training: the hash of the first entry."""
+        return self._commitment
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self._first.run
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry. Published now and then, it fixes the log up to here."""
+        return self._head
+
+    @property
+    def closed(self) -> bool:
+        """Whether the secret has been revealed by `close`."""
+        return self._closed
+
+    def draw(
+        self,
+        digests: Mapping[str, bytes],
+        *,
+        round: int | None = None,
+        pool: Sequence[object],
+        probabilities: Iterable[float] | None = None,
+    ) -> Draw:
+        """Draw a rule for the rows in hand. When this returns, the entry is on the disk.
+
+        Parameters
+        ----------
+        digests : mapping from str to bytes
+            The SHA-256 of each row as received, by worker; faulty rows too.
+        round : int or None
+            A number larger than all before, or, with the same rows, one drawn before: a retry, which draws the same.
+            None takes the next.
+        pool, probabilities
+            What the caller is about to choose from: the committed pool, or those of its rules that this number of rows
+            allows. Anything else is refused. The index returned is into this pool.
+        """
+        self._check_process()
+        with self._mutex:
+            self._check_usable()
+            workers, leaves = leaves_of(digests)
+            rows, root = len(workers), root_of(leaves)
+            allowed = eligible(self._first.needs, len(self._first.pool), rows)
+            given = check_pool(names_of(list(pool)), self._first, allowed)
+            check_shares(probabilities, [self._weights[position] for position in given])
+            bounds = [self._weights[position] for position in allowed]
+            if sum(bounds) == 0:
+                raise ValueError(f"No rule of the pool that {rows} rows allow has a probability above zero.")
+            number, retry = self._number(round, root.hex())
+            position = allowed[drawn_index(self._secret.value, self.run, number, root, bounds)]
+            key = preaggregation_key(self._secret.value, self.run, number, root)
+            rule = self._first.pool[position]
+            entry = Drawn(self._entries, self._head, number, retry, rows, root.hex(), position, rule)
+            # Before it is written: an interruption after it must not leave the number free.
+            self._rounds[number] = entry.root
+            self._last_round = max(self._last_round, number)
+            self._append(entry)
+            self._latest = None
+            self._receipts = entry, self._head, {worker: digests[worker] for worker in workers}
+            return Draw(given.index(position), key, number, retry)
+
+    def proof(self, worker: str) -> Proof:
+        """The receipt of one worker for the round drawn last."""
+        with self._mutex:
+            if self._receipts is None:
+                raise RuntimeError("There is no round to prove yet: a proof is of the round drawn last by this trail.")
+            entry, entry_hash, digests = self._receipts
+            if worker not in digests:
+                raise KeyError(f"Worker {worker!r} sent no row in round {entry.round}.")
+            workers, leaves = leaves_of(digests)
+            index = workers.index(worker)
+            path = tuple(step.hex() for step in path_of(leaves, index))
+            digest = digests[worker].hex()
+            return Proof(self.run, entry.round, entry_hash, worker, digest, index, len(leaves), path, entry.root)
+
+    def close(self) -> None:
+        """Sign off the length and reveal the secret. From here on it is never used again."""
+        self._check_process()
+        with self._mutex:
+            if self._closed:
+                return
+            self._check_usable(closing=True)
+            # Marked before it is written: a crash in between may show part of it, so only closing is left to do then.
+            self._secret = Secret(self.run, self._secret.value, revealed=True)
+            replace(self._path + ".secret", self._secret.encode(), 0o600)
+            seal = seal_of(self._secret.value, self.run, self._entries + 1, self._head)
+            secret = self._secret.value.hex()
+            self._append(Closing(self._entries, self._head, self._entries + 1, len(self._rounds), secret, seal))
+            self._closed = True
+            self._release()
+
+    def release(self) -> None:
+        """Let go of the files without revealing anything; `resume` goes on with them."""
+        with self._mutex:
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.release()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_log"):
+            self._release()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An audit trail cannot be pickled: it is the one writer of its log. Pickle its path, and resume it there."
+        )
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "released" if self._log is None else "open"
+        return f"<AuditTrail {self._path!r}: run {self.run!r}, {len(self._rounds)} rounds, {state}>"
+
+    def _check_process(self) -> None:
+        # Outside the mutex, which a fork may have copied while another thread held it.
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                "This audit trail was opened by another process, and two writers would break the log. Draw in the "
+                "process that opened it, or release it there and resume it here."
+            )
+
+    def _check_usable(self, *, closing: bool = False) -> None:
+        if self._closed:
+            raise RuntimeError(
+                "This log is closed and its secret revealed: a draw from it could be predicted. Start anew."
+            )
+        if self._log is None:
+            raise RuntimeError(f"This audit trail was released. Go on with AuditTrail.resume({self._path!r}).")
+        if self._secret.revealed and not closing:
+            raise RuntimeError(
+                "The secret of this log may have been revealed: its closing was begun and interrupted. Call close() to "
+                "finish it, and start a new log."
+            )
+
+    def _number(self, round: int | None, root: str) -> tuple[int, bool]:
+        last = self._last_round
+        if round is None:
+            if self._latest is not None and self._latest[1] == root:
+                return self._latest[0], True
+            return last + 1, False
+        if isinstance(round, bool) or not hasattr(round, "__index__") or not is_number(round.__index__()):
+            raise ValueError(f"round must be an integer from 0 to 2^53 - 1, or None for the next, and is {round!r}.")
+        round = round.__index__()
+        known = self._rounds.get(round)
+        if known == root:
+            return round, True
+        if known is not None:
+            raise ValueError(
+                f"Round {round} was drawn already, from other rows. A round is drawn once: use round {last + 1}, or "
+                "None for the next."
+            )
+        if round < last:
+            raise ValueError(f"Round {round} comes before round {last}, which was drawn already. Rounds only go up.")
+        return round, False
+
+    def _append(self, entry: Entry) -> None:
+        line = encode(entry)
+        assert self._log is not None
+        try:
+            write_all(self._log, line)
+            self._advance(line)
+        except BaseException as error:
+            # What reached the disk is unknown. Resuming finds out, and a draw repeated there is a retry.
+            self._release()
+            error.add_note(f"No draw was released. Go on with AuditTrail.resume({self._path!r}).")
+            raise
+
+    def _advance(self, line: bytes) -> None:
+        self._head = hash_of(line)
+        self._entries += 1
+
+    def _release(self) -> None:
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
+            self._lock.release()

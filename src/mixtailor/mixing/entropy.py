@@ -142,6 +142,8 @@ def pick(weights: Iterable[int], block: Callable[[int], bytes]) -> int:
     """
     bounds = list(weights)
     total = sum(bounds)
+    if total <= 0 or min(bounds) < 0:
+        raise ValueError("A draw needs weights that are not negative and not all zero.")
     bits = (total - 1).bit_length()
     blocks = -(-bits // (8 * KEY_BYTES))
     counter = 0

@@ -1,0 +1,130 @@
+"""Every input check and its wording: what is needed, by which formula, what arrived, what to do."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+__all__ = [
+    "FaultError",
+    "MissingPackageError",
+    "check_f",
+    "check_count",
+    "check_fraction",
+    "check_norm",
+    "check_positive",
+    "check_rows",
+    "listing",
+    "nearest",
+    "plural",
+    "refuse",
+]
+
+
+class FaultError(ValueError):
+    """More updates are provably faulty than the rule was told to withstand.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        The faulty rows, as received.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[type["FaultError"], tuple[str, tuple[int, ...]]]:
+        return type(self), (str(self), self.rows)
+
+
+class MissingPackageError(ImportError):
+    """An optional package is needed and is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f'{what} needs `{package}`. Install it with: pip install "mixtailor[{extra}]"')
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise a ValueError with the message."""
+    raise ValueError(message)
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Count and noun: "1 row", "3 rows"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listing(items: Iterable[object], limit: int = 12) -> str:
+    """A short enumeration that stays readable for a thousand rows."""
+    words = [str(item) for item in items]
+    if len(words) > limit:
+        return ", ".join(words[:limit]) + f" and {len(words) - limit} more"
+    return ", ".join(words)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """A hint at the nearest known word, or at all of them."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Known are {listing(sorted(known), 40)}."
+
+
+def check_f(name: str, f: object) -> None:
+    """``f`` counts rows: a whole number, at least 0."""
+    if isinstance(f, bool) or not hasattr(f, "__index__"):
+        raise TypeError(f"{name} needs f as a whole number of rows that may be Byzantine and got {f!r}.")
+    if f.__index__() < 0:
+        refuse(f"{name} needs f >= 0, the number of rows that may be Byzantine, and got f = {f}.")
+
+
+def check_count(name: str, parameter: str, value: object, least: int = 1) -> None:
+    """A whole number of at least ``least``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} needs {parameter} as a whole number and got {value!r}.")
+    if value.__index__() < least:
+        refuse(f"{name} needs {parameter} >= {least} and got {parameter} = {value}.")
+
+
+def check_norm(name: str, p: object) -> None:
+    """A norm is l_p with p in [1, inf]."""
+    if isinstance(p, bool) or not isinstance(p, (int, float)) and not hasattr(p, "__float__"):
+        raise TypeError(f"{name} needs the norm p as a number from 1 to infinity and got {p!r}.")
+    if not float(p) >= 1.0:  # type: ignore[arg-type]  # also catches NaN
+        refuse(f"{name} needs a norm with p from 1 to infinity and got p = {p}. Below 1 it is not a norm.")
+
+
+def check_positive(name: str, parameter: str, value: object) -> None:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} needs {parameter} as a number and got {value!r}.")
+    if not 0.0 < value < float("inf"):
+        refuse(f"{name} needs {parameter} > 0 and got {parameter} = {value}.")
+
+
+def check_fraction(name: str, parameter: str, value: object) -> None:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} needs {parameter} as a number from 0 to 1 and got {value!r}.")
+    if not 0.0 <= value <= 1.0:
+        refuse(f"{name} needs {parameter} from 0 to 1 and got {parameter} = {value}.")
+
+
+def check_rows(rule: object, requirement: str, least: int, n: int) -> None:
+    """The rule's requirement holds on n rows."""
+    if n < least:
+        refuse(
+            f"{rule} needs at least {plural(least, 'row')} ({requirement}) and got {n}. "
+            "Lower f, or wait for more workers."
+        )
+
+
+def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[object]) -> str:
+    """The sentence for more faults than the rule withstands."""
+    rows = sorted(reasons)
+    kinds = sorted({reasons[row] for row in rows})
+    what = kinds[0] if len(kinds) == 1 else "faulty (" + "; ".join(kinds) + ")"
+    verb = "is" if len(rows) == 1 else "are"
+    which = ("row " if len(rows) == 1 else "rows ") + listing(rows)
+    named = [str(names[row]) for row in rows if row < len(names)]
+    whose = f"; workers {listing(named)}" if named else ""
+    advice = "Raise f, or look at these workers." if len(rows) > 1 else "Raise f, or look at this worker."
+    return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and f = {f}. {advice}"

@@ -1,0 +1,167 @@
+"""`PreAggregation`: what happens to the updates before a rule sees them. ``NNM(f=2) >> Krum(f=2)`` is a rule."""
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+
+from mixtailor._checks import refuse
+from mixtailor.rules.base import KeySource, Part, Plan, Rule, as_rule
+from mixtailor.updates import Point, Updates
+
+if TYPE_CHECKING:
+    from mixtailor.updates.receive import Arrival
+
+__all__ = ["Both", "Chain", "PreAggregation"]
+
+_MOST_ROWS = 1 << 20
+
+
+class PreAggregation(Part):
+    """From updates to updates, lazily: `prepare` reads what it decides from and returns a view.
+
+    Laws: row order, translation and scale as for rules (`lacks` names those it lacks, and why). `after` tells what the
+    rule behind it must withstand: of n rows with f faulty ones, how many rows come out and how many of them may be
+    faulty. Randomness comes from ``updates.random`` alone.
+    """
+
+    cost: ClassVar[str]
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def after(self, n: int, f: int) -> tuple[int, int]:
+        """Rows and faulty rows behind it."""
+
+    @abstractmethod
+    def prepare(self, updates: Updates) -> Updates:
+        """The rows that the rule behind it sees."""
+
+    def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
+        """The coefficient of this in front of a rule; None where none is published."""
+        return None
+
+    def missing_laws(self) -> Mapping[str, str]:
+        """The laws that do not hold, and why."""
+        return self.lacks
+
+    @overload
+    def __rshift__(self, behind: "PreAggregation") -> "Both": ...
+    @overload
+    def __rshift__(self, behind: "Rule | Callable[[Any], Any]") -> "Chain": ...
+    def __rshift__(self, behind: Any) -> "Both | Chain":
+        if isinstance(behind, PreAggregation):
+            return Both(self, behind)
+        return Chain(self, as_rule(behind))
+
+
+@dataclasses.dataclass(frozen=True)
+class Both(PreAggregation):
+    """Two pre-aggregations, one after the other."""
+
+    first: PreAggregation
+    second: PreAggregation
+
+    cost: ClassVar[str] = "the sum of both"
+
+    def after(self, n: int, f: int) -> tuple[int, int]:
+        return self.second.after(*self.first.after(n, f))
+
+    def prepare(self, updates: Updates) -> Updates:
+        return self.second.prepare(self.first.prepare(updates))
+
+    def missing_laws(self) -> Mapping[str, str]:
+        return {**self.first.missing_laws(), **self.second.missing_laws()}
+
+    def __repr__(self) -> str:
+        return f"{self.first!r} >> {self.second!r}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain(Rule):
+    """A rule behind a pre-aggregation; made by ``>>``.
+
+    Parameters
+    ----------
+    before : PreAggregation
+    rule : Rule
+    f_after : {"mapped", "declared"}
+        Whether the rule is told how many of the rows *it sees* may be faulty, or keeps the f it was declared with
+        (which the MixTailor paper's experiments do).
+    """
+
+    before: PreAggregation
+    rule: Rule
+    f_after: Literal["mapped", "declared"] = dataclasses.field(default="mapped", kw_only=True)
+
+    requirement: ClassVar[str] = "what the rule needs, of the rows and faults that reach it"
+    cost: ClassVar[str] = "the sum of both"
+
+    def __post_init__(self) -> None:
+        if self.f_after not in ("mapped", "declared"):
+            refuse(f"f_after needs to be 'mapped' or 'declared' and is {self.f_after!r}.")
+        one, other = self.before.declared_f(), self.rule.declared_f()
+        if one is not None and other is not None and one != other:
+            refuse(f"{self!r} needs one f on both sides of >> and got {one} and {other}.")
+
+    def _mapped(self, n: int, f: int) -> tuple[int, Rule]:
+        rows, faulty = self.before.after(n, f)
+        if self.f_after == "declared" or self.rule.declared_f() is None:
+            return rows, self.rule
+        return rows, self.rule.with_f(faulty)
+
+    def min_rows(self) -> int:
+        f = self.declared_f() or 0
+        low, high = 1, 1
+        while not self._fits(high, f):
+            low, high = high + 1, high * 2
+            if high > _MOST_ROWS:
+                refuse(f"{self!r} needs more rows than any n gives it ({self._needs()}). Lower f.")
+        while low < high:  # rows behind a pre-aggregation never get fewer as n grows
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(middle, f) else (middle + 1, high)
+        return low
+
+    def _fits(self, n: int, f: int) -> bool:
+        rows, rule = self._mapped(n, f)
+        return rule.min_rows() <= rows and self.before.after(n, f)[1] <= rule.tolerates(rows)
+
+    def _needs(self) -> str:
+        return f"{self.rule.requirement} behind {self.before!r}"
+
+    def tolerates(self, n: int) -> int:
+        f = self.declared_f()
+        if f is not None:
+            return f
+        most = 0
+        while most < n and self._fits(n, most + 1):
+            most += 1
+        return most
+
+    def decide(self, updates: Updates) -> Point:
+        f = self.declared_f()
+        _, rule = self._mapped(updates.n, self.tolerates(updates.n) if f is None else f)
+        return rule.decide(self.before.prepare(updates))
+
+    def kappa(self, n: int, f: int, d: int) -> float | None:
+        return self.before.kappa(n, f, d, self.rule)
+
+    def missing_laws(self) -> Mapping[str, str]:
+        return {**self.before.missing_laws(), **self.rule.missing_laws()}
+
+    def _plan(
+        self,
+        arrival: "Arrival",
+        names: Sequence[object],
+        *,
+        n: int,
+        entropy: KeySource | None,
+        round: int | None,
+    ) -> Plan:
+        f = self.declared_f()
+        rows, rule = self._mapped(n, self.tolerates(n) if f is None else f)
+        plan = rule._plan(arrival, names, n=rows, entropy=entropy, round=round)
+        drawn = plan.rule if f is None else plan.rule.with_f(f)
+        return Plan(dataclasses.replace(self, rule=drawn), plan.key, plan.facts)
+
+    def __repr__(self) -> str:
+        return f"{self.before!r} >> {self.rule!r}"

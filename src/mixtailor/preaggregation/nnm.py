@@ -1,0 +1,68 @@
+"""Nearest-neighbour mixing."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_rows
+from mixtailor.preaggregation.base import PreAggregation
+from mixtailor.rules._scores import nearest
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Updates
+
+__all__ = ["NNM"]
+
+
+@dataclass(frozen=True)
+class NNM(PreAggregation):
+    r"""Nearest-neighbour mixing: each row becomes the mean of the n - f rows nearest to it, itself included.
+
+    .. math:: y_i = \frac{1}{n - f} \sum_{j \in N(i)} x_j
+
+    n and f stay as they are. Cost O(n^2 d), and nothing of size n x d is allocated: mixed rows are made block by block.
+
+    Parameters
+    ----------
+    f : int
+        How many rows may be Byzantine.
+    p : float
+        The norm that says which rows are near.
+
+    Examples
+    --------
+    >>> from mixtailor import Comed
+    >>> rows = np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])
+    >>> (NNM(f=1) >> Comed())(rows)
+    array([2.5])
+
+    Notes
+    -----
+    Ties go to the row of the lower index. In front of a rule with coefficient :math:`\kappa`, the coefficient is
+    :math:`\frac{8 f}{n - f} (1 + \kappa)`, which makes every rule of a finite one optimal up to a constant.
+
+    References
+    ----------
+    .. [1] Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, "Fixing by Mixing: A Recipe for Optimal Byzantine ML
+       under Heterogeneity", AISTATS 2023.
+    """
+
+    f: int
+    p: float = field(default=2.0, kw_only=True)
+
+    cost: ClassVar[str] = "O(n^2 d)"
+
+    def after(self, n: int, f: int) -> tuple[int, int]:
+        return n, f
+
+    def prepare(self, updates: Updates) -> Updates:
+        n = updates.n
+        check_rows(self, "n >= f + 1", self.f + 1, n)
+        weights = np.zeros((n, n))
+        neighbours = nearest(updates.distances(self.p), n - self.f)
+        weights[np.arange(n)[:, None], neighbours] = 1.0 / (n - self.f)
+        return updates.mix(weights)
+
+    def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
+        inner = behind.kappa(n, f, d)
+        return None if inner is None or self.p != 2.0 else 8 * f / (n - f) * (1 + inner)

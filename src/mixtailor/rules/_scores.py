@@ -1,0 +1,29 @@
+"""n-space helpers that several rules share."""
+
+import numpy as np
+
+from mixtailor.updates.engine import Floats, Integers
+
+__all__ = ["closest", "nearest", "neighbour_scores"]
+
+_LARGEST = 1e150  # beyond this a distance's square overflows; such rows tie for the worst score
+
+
+def neighbour_scores(distances: Floats, neighbours: int, power: float = 2.0) -> Floats:
+    """The sum of each row's distances, to a power, to its nearest other rows.
+
+    Summed from the smallest up, so that one far neighbour does not swallow the digits of the near ones.
+    """
+    others = np.sort(distances + np.diag(np.full(len(distances), -1.0)), axis=1)[:, 1:]
+    return (np.minimum(others[:, :neighbours], _LARGEST) ** power).sum(axis=1)
+
+
+def closest(scores: Floats, count: int) -> Integers:
+    """The rows with the lowest scores, of equal ones those of lower index, in order of index."""
+    return np.sort(np.argsort(scores, kind="stable")[:count])
+
+
+def nearest(distances: Floats, count: int) -> Integers:
+    """For each row the `count` rows nearest to it, itself first; ties to the lower index: (n, count)."""
+    own = distances + np.diag(np.full(len(distances), -1.0))
+    return np.argsort(own, axis=1, kind="stable")[:, :count]

@@ -1,0 +1,367 @@
+"""`Rule`: from updates to a point. The base checks, quarantines and translates; a rule is left with its formula."""
+
+import dataclasses
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+
+from mixtailor._checks import FaultError, check_f, check_norm, check_rows, fault_message, refuse
+from mixtailor.rules.aggregation import Aggregation, Quarantined
+from mixtailor.updates.base import Call, Faulty, Updates
+from mixtailor.updates.home import Home
+from mixtailor.updates.points import Combination, Point
+from mixtailor.updates.receive import Arrival, receive
+
+if TYPE_CHECKING:
+    from mixtailor.updates.engine import Floats
+
+__all__ = ["KeySource", "Part", "Plan", "Plain", "Rule", "as_rule"]
+
+OnFault = Literal["raise", "skip"]
+
+
+class KeySource(Protocol):
+    """Where the randomness of a call comes from: `mixtailor.mixing.Entropy` is one."""
+
+    def key(self, purpose: str) -> bytes: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What was settled before anything is computed: the rule, drawn where there is a draw, and the call's key."""
+
+    rule: "Rule"
+    key: bytes
+    facts: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+def _concise(self: Any) -> str:
+    """The parameters that differ from their defaults: `Krum(f=2, p=3)`."""
+    shown = [
+        f"{item.name}={_short(getattr(self, item.name))}"
+        for item in dataclasses.fields(self)
+        if item.default is dataclasses.MISSING or getattr(self, item.name) != item.default
+    ]
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _short(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
+
+
+class Part(ABC):
+    """Something with an f in it or in its parts: a rule or a pre-aggregation, each a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in cls.__dict__:  # set before the dataclass decorator looks for one
+            cls.__repr__ = _concise  # type: ignore[method-assign]
+
+    def with_f(self, f: int) -> Self:
+        """The same with another f, in all nested parts."""
+        changes: dict[str, Any] = {}
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]  # every part is a dataclass
+            value = getattr(self, item.name)
+            if item.name == "f" and value is not None:
+                changes["f"] = f
+            elif isinstance(value, Part):
+                changes[item.name] = value.with_f(f)
+        return dataclasses.replace(self, **changes) if changes else self  # type: ignore[type-var]
+
+    def declared_f(self) -> int | None:
+        """The f that was declared, here or in a part; None where there is none to declare."""
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]  # every part is a dataclass
+            value = getattr(self, item.name)
+            inner = value.declared_f() if isinstance(value, Part) else value if item.name == "f" else None
+            if inner is not None:
+                return int(inner)
+        return None
+
+    def _check_parameters(self) -> None:
+        """Refuse wrong arguments at construction: f and p are checked alike everywhere."""
+        name = type(self).__name__
+        f, p = getattr(self, "f", None), getattr(self, "p", None)
+        if f is not None:
+            check_f(name, f)
+        if p is not None:
+            check_norm(name, p)
+
+    def __post_init__(self) -> None:
+        self._check_parameters()
+
+
+class Rule(Part):
+    """From n updates to one.
+
+    Laws, which the suite checks for every exported rule, each where the rule's definition has it so (`lacks` names
+    those that it lacks, and why):
+
+    - ``permutation``: the order of the rows does not matter (in distribution, where a rule uses randomness);
+    - ``translation``: adding a vector to all rows adds it to the answer;
+    - ``scale``: scaling all rows by a positive number scales the answer.
+
+    The input is never written to and the answer never aliases it; the answer has the type of one update; whatever at
+    most f rows contain, the answer is finite. A rule is pure: it keeps no state and draws nothing but from
+    ``updates.random``.
+    """
+
+    requirement: ClassVar[str]
+    cost: ClassVar[str]
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def min_rows(self) -> int:
+        """The least n that the requirement allows."""
+
+    @abstractmethod
+    def decide(self, updates: Updates) -> Point:
+        """The answer, described."""
+
+    def tolerates(self, n: int) -> int:
+        """How many of n rows may be faulty."""
+        f = self.declared_f()
+        return 0 if f is None else f
+
+    def kappa(self, n: int, f: int, d: int) -> float | None:
+        """The published robustness coefficient: ``|answer - honest mean|^2 <= kappa * honest variance``."""
+        return None
+
+    # What users call.
+
+    def __call__(
+        self,
+        updates: Any,
+        *,
+        workers: Sequence[object] | None = None,
+        reference: Any = None,
+        honest: Sequence[int] | None = None,
+        round: int | None = None,
+        entropy: KeySource | None = None,
+        on_fault: OnFault = "raise",
+    ) -> Any:
+        """The aggregated update; see `aggregate`."""
+        return self.aggregate(
+            updates,
+            workers=workers,
+            reference=reference,
+            honest=honest,
+            round=round,
+            entropy=entropy,
+            on_fault=on_fault,
+        ).update
+
+    def aggregate(
+        self,
+        updates: Any,
+        *,
+        workers: Sequence[object] | None = None,
+        reference: Any = None,
+        honest: Sequence[int] | None = None,
+        round: int | None = None,
+        entropy: KeySource | None = None,
+        on_fault: OnFault = "raise",
+    ) -> Aggregation:
+        """The aggregated update, with what happened.
+
+        Parameters
+        ----------
+        updates : array, tensor, or sequence
+            An (n, d) array or tensor, or a list of n arrays, state dicts, layer lists or file paths.
+        workers : sequence, optional
+            The workers' names, for messages, in the order of the rows.
+        reference : update, optional
+            What the caller trusts, or had last round; rules that need one say so.
+        honest : sequence of int, optional
+            The honest rows, for `Omniscient` alone.
+        round : int, optional
+            The round's number, for an audited draw.
+        entropy : KeySource, optional
+            Where randomness comes from; the operating system by default.
+        on_fault : {"raise", "skip"}
+            What to do when more rows are provably faulty than the rule withstands.
+        """
+        arrival = receive(updates)
+        names = _names(workers, arrival.n)
+        check_rows(self, self._needs(), self.min_rows(), arrival.n)
+        plan = self._plan(arrival, names, n=arrival.n, entropy=entropy, round=round)
+        flat = None if reference is None else arrival.flatten(reference)
+        return _Round(plan, arrival, names, flat, honest, self.tolerates(arrival.n), on_fault).run()
+
+    def _needs(self) -> str:
+        """The requirement, as errors word it."""
+        return self.requirement
+
+    def missing_laws(self) -> Mapping[str, str]:
+        """The laws that do not hold, and why."""
+        return self.lacks
+
+    def _plan(
+        self,
+        arrival: Arrival,
+        names: Sequence[object],
+        *,
+        n: int,
+        entropy: KeySource | None,
+        round: int | None,
+    ) -> Plan:
+        """Settle the rule and the key, once a call, after the updates have arrived; n rows will reach the rule."""
+        return Plan(self, secrets.token_bytes(32) if entropy is None else entropy.key("preaggregation"))
+
+    def lowered(self, n: int, gone: int) -> "Rule":
+        """The rule for the n rows left when `gone` have left: f is lowered only as far as the requirement asks."""
+        f = self.declared_f()
+        if f is None:
+            return self
+        for lower in range(min(gone, f) + 1):
+            candidate = self.with_f(f - lower)
+            if candidate.min_rows() <= n:
+                return candidate
+        return self.with_f(max(0, f - gone))
+
+
+def _names(workers: Sequence[object] | None, n: int) -> tuple[object, ...]:
+    if workers is None:
+        return ()
+    if len(workers) != n:
+        refuse(f"workers= needs one name for each of the {n} updates and got {len(workers)}.")
+    return tuple(workers)
+
+
+@dataclasses.dataclass
+class _Round:
+    """One call: decide, and where a row proves a fault, take it out and start again with the same randomness."""
+
+    plan: Plan
+    arrival: Arrival
+    names: tuple[object, ...]
+    reference: Any
+    honest: Sequence[int] | None
+    allowed: int
+    on_fault: OnFault
+
+    def run(self) -> Aggregation:
+        faults, home = dict(self.arrival.faults), self.arrival.home
+        while True:
+            if len(faults) > self.allowed:
+                if self.on_fault == "skip":
+                    return self._skipped(faults)
+                message = fault_message(faults, self.arrival.n, self.allowed, self.names)
+                raise FaultError(message, tuple(sorted(faults)))
+            rule = self.plan.rule.lowered(home.n, len(faults)) if faults else self.plan.rule
+            home.call = self._call(home)
+            try:
+                point = rule.decide(home)
+                answer = home.at(point)
+            except Faulty as found:
+                faults.update(dict.fromkeys(found.rows, "not finite"))
+                home = home.only([k for k, row in enumerate(home.received) if row not in faults])
+                continue
+            return self._aggregation(rule, point, self.arrival.restore(answer, home), home, faults)
+
+    def _call(self, home: Home) -> Call:
+        seed = np.random.SeedSequence(int.from_bytes(self.plan.key, "big"))
+        position = {row: k for k, row in enumerate(home.received)}
+        honest = None if self.honest is None else tuple(position[row] for row in self.honest if row in position)
+        return Call(np.random.Generator(np.random.PCG64DXSM(seed)), self.reference, honest)
+
+    def _skipped(self, faults: Mapping[int, str]) -> Aggregation:
+        return Aggregation(
+            None, self.plan.rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names
+        )
+
+    def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
+        return tuple(
+            Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults)
+        )
+
+    def _aggregation(
+        self, rule: Rule, point: Point, update: Any, home: Home, faults: Mapping[int, str]
+    ) -> Aggregation:
+        facts = {**self.plan.facts, **point.facts}
+        received = np.array(home.received, dtype=np.intp)
+        weights = None
+        origin = point.updates.home
+        if isinstance(point, Combination) and point.updates.root is origin:
+            weights = np.zeros(self.arrival.n)
+            weights[list(origin.received)] = point.weights @ point.updates.weights
+        scores, selected = facts.pop("scores", None), facts.pop("selected", None)
+        return Aggregation(
+            update,
+            rule,
+            self.arrival.n,
+            weights=weights,
+            selected=_selected(selected, weights, received),
+            scores=_scattered(scores, received, self.arrival.n),
+            quarantined=self._quarantined(faults),
+            iterations=facts.pop("iterations", None),  # type: ignore[arg-type]  # a rule that iterates gives an int
+            residual=facts.pop("residual", None),  # type: ignore[arg-type]  # and a float
+            facts=facts,
+            workers=self.names,
+        )
+
+
+def _selected(selected: Any, weights: "Floats | None", received: Any) -> tuple[int, ...] | None:
+    if selected is not None:
+        return tuple(int(received[row]) for row in selected)
+    if weights is None:
+        return None
+    return tuple(int(row) for row in np.nonzero(weights)[0])
+
+
+def _scattered(scores: Any, received: Any, n: int) -> "Floats | None":
+    """Scores of the rows left, at the rows as received; scores of mixed rows have no such place."""
+    if scores is None or len(scores) != len(received):
+        return None
+    placed = np.full(n, np.nan)
+    placed[received] = scores
+    return placed
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain(Rule):
+    """Any callable from an (n, d) matrix to a d-vector, as a rule. It materialises the matrix of all updates.
+
+    Parameters
+    ----------
+    function : callable
+        Gets the rows that are finite, as a numpy array, or a tensor where the updates are tensors on a device.
+
+    Examples
+    --------
+    >>> Plain(lambda rows: rows.max(axis=0))(np.array([[1.0, 5.0], [3.0, 2.0]]))
+    array([3., 5.])
+    """
+
+    function: Callable[[Any], Any]
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "its own, and the memory of all updates"
+    lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("permutation", "translation", "scale"), "nothing is known of a plain callable"
+    )
+
+    def min_rows(self) -> int:
+        return 1
+
+    def tolerates(self, n: int) -> int:
+        return (n - 1) // 2
+
+    def decide(self, updates: Updates) -> Point:
+        updates.home.check_materialise(repr(self))
+        updates.home.examine()
+        answer = self.function(updates.matrix())
+        return updates.given(updates.home.adopt(answer, repr(self)))
+
+    def __repr__(self) -> str:
+        return f"Plain({getattr(self.function, '__qualname__', repr(self.function))})"
+
+
+def as_rule(rule: Any) -> Rule:
+    """A rule as it is, any other callable as a `Plain` rule."""
+    if isinstance(rule, Rule):
+        return rule
+    if isinstance(rule, type) or not callable(rule):
+        raise TypeError(f"A rule or a callable from an (n, d) matrix to a d-vector is needed, and {rule!r} is neither.")
+    return Plain(rule)

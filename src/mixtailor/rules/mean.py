@@ -1,0 +1,44 @@
+"""The mean."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates
+
+__all__ = ["Mean"]
+
+
+@dataclass(frozen=True)
+class Mean(Rule):
+    r"""The mean of all rows: what an undefended server does.
+
+    .. math:: \frac1n \sum_i x_i
+
+    Needs ``n >= 1``. Cost O(nd). Withstands no Byzantine row.
+
+    Examples
+    --------
+    >>> Mean()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([2., 3.])
+
+    Notes
+    -----
+    Weights are equal: a weight that workers claim for themselves (a number of examples) would be a way in.
+
+    References
+    ----------
+    .. [1] McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017.
+    """
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "O(n d)"
+
+    def min_rows(self) -> int:
+        return 1
+
+    def tolerates(self, n: int) -> int:
+        return 0
+
+    def decide(self, updates: Updates) -> Point:
+        return updates.mean()

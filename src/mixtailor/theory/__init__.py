@@ -1,0 +1,73 @@
+"""Theory: when a rule or a mixture of rules holds, as formulas with their assumptions."""
+
+from mixtailor.theory.bounds import (
+    Breakdown,
+    C,
+    KrumBound,
+    Lambda,
+    breakdown,
+    dimension_factor,
+    krum_bound,
+    krum_coefficient,
+    published_krum_coefficient,
+)
+from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
+from mixtailor.theory.conditions import (
+    Convergence,
+    MixtureCondition,
+    UnequalMixture,
+    convergence_condition,
+    krum_beta,
+    mixture_condition,
+    unequal_mixture,
+)
+from mixtailor.theory.costs import PoolCost, pool_cost
+from mixtailor.theory.estimates import Estimate, Interval, estimate
+from mixtailor.theory.game import Solution, payoff, solve
+from mixtailor.theory.intersections import (
+    LambdaIntersection,
+    comed_lambda_bound,
+    krum_lambda_bound,
+    lambda_intersection,
+)
+from mixtailor.theory.sampling import f_for_sampling, sampling_failure
+from mixtailor.theory.schedules import PowerSchedule, StepSizes, check_step_sizes
+
+__all__ = [
+    "Breakdown",
+    "C",
+    "Convergence",
+    "EffectiveSize",
+    "Estimate",
+    "Interval",
+    "KrumBound",
+    "Lambda",
+    "LambdaIntersection",
+    "MixtureCondition",
+    "PoolCost",
+    "PowerSchedule",
+    "Solution",
+    "StepSizes",
+    "UnequalMixture",
+    "breakdown",
+    "check_step_sizes",
+    "cluster_answers",
+    "cluster_products",
+    "comed_lambda_bound",
+    "convergence_condition",
+    "dimension_factor",
+    "estimate",
+    "f_for_sampling",
+    "krum_beta",
+    "krum_bound",
+    "krum_coefficient",
+    "krum_lambda_bound",
+    "lambda_intersection",
+    "mixture_condition",
+    "payoff",
+    "pool_cost",
+    "published_krum_coefficient",
+    "sampling_failure",
+    "solve",
+    "unequal_mixture",
+]

@@ -1,0 +1,346 @@
+"""`Updates`: what the workers sent, as the few numbers between the rows that a rule decides from."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
+
+from mixtailor.kernels import threads
+from mixtailor.updates import geometry
+from mixtailor.updates.engine import Engine, Floats, Integers
+from mixtailor.updates.points import Columns, Combination, Given, Point
+from mixtailor.updates.statistics import Statistic
+
+if TYPE_CHECKING:
+    from mixtailor.updates.home import Home
+
+__all__ = ["Call", "Faulty", "Rows", "Updates"]
+
+Rows: TypeAlias = Sequence[int] | Integers
+
+# Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
+_TINY = 1e-280
+_HUGE = float(np.finfo(np.float64).max)
+
+
+class Faulty(Exception):  # noqa: N818  # a signal between a home and the rule's caller, not an error a user meets
+    """Received rows hold non-finite entries; the caller takes them out and starts again."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        super().__init__(f"rows {list(rows)} are not finite")
+        self.rows = tuple(int(row) for row in rows)
+
+
+@dataclass
+class Call:
+    """What belongs to one call of a rule: its randomness and its side knowledge."""
+
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    reference: Any = None
+    honest: tuple[int, ...] | None = None
+
+
+class Updates(ABC):
+    """n rows of d coordinates, of which a rule sees only the numbers between them.
+
+    Laws: all answers are float64 numpy arrays of size n or n x n that the caller must not write to; rows are never
+    written to; `take`, `mix` and `beside` read nothing and copy nothing; a point is computed by `at` alone.
+
+    Attributes
+    ----------
+    n, d : int
+        Rows and coordinates.
+    home : Home
+        The received rows behind this view.
+    root, weights : Updates, array
+        The rows, as combinations (n x root.n) of the rows of the root, whose p = 2 geometry they share.
+    """
+
+    n: int
+    d: int
+
+    def __init__(self, n: int, d: int, engine: Engine[Any], call: Call) -> None:
+        self.n, self.d, self.engine, self.call = n, d, engine, call
+        self._distances: dict[float, Floats] = {}
+        self._products: dict[int, Floats] = {}
+        self._norms: dict[float, Floats] = {}
+
+    # What a home or a view implements.
+
+    @property
+    @abstractmethod
+    def home(self) -> "Home": ...
+
+    @property
+    @abstractmethod
+    def root(self) -> "Updates": ...
+
+    @property
+    @abstractmethod
+    def weights(self) -> Floats: ...
+
+    @abstractmethod
+    def runs(self) -> list[tuple[int, int]]:
+        """The runs of coordinates that passes go over, in order, without gaps."""
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> Any:
+        """All rows over one run of coordinates."""
+
+    def _subset(self, rows: Integers) -> "Updates":
+        from mixtailor.updates.views import Taken
+
+        return Taken(self, rows)
+
+    # The call.
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The randomness of this call: the same again when the rule starts again without faulty rows."""
+        return self.call.random
+
+    @property
+    def reference(self) -> Point | None:
+        """What the caller trusts, or had last round."""
+        return None if self.call.reference is None else Given(self, self.call.reference)
+
+    # Views.
+
+    def take(self, rows: Rows) -> "Updates":
+        """These rows only. What is known of their distances stays known."""
+        return self._subset(np.asarray(rows, np.intp))
+
+    def mix(self, weights: Floats) -> "Updates":
+        """Rows that are combinations of these: one for each row of `weights` (m x n)."""
+        from mixtailor.updates.views import Mixed
+
+        return Mixed(self, np.asarray(weights, np.float64))
+
+    def beside(self, *points: Point) -> "Updates":
+        """These rows and, after them, the points."""
+        from mixtailor.updates.views import Beside
+
+        return Beside(self, points) if points else self
+
+    def sample(self, k: int) -> "Updates":
+        """The rows on k coordinates drawn without replacement; all of them where d is no larger."""
+        from mixtailor.updates.dense import Dense
+
+        if k >= self.d:
+            return self
+        coordinates = np.sort(self.random.choice(self.d, size=k, replace=False, shuffle=False))
+        return Dense.of(self.coordinates(coordinates), self.call)
+
+    @abstractmethod
+    def coordinates(self, which: Integers) -> Floats:
+        """The rows on these coordinates, as a small matrix."""
+
+    # Points.
+
+    def row(self, i: int | np.integer[Any], **facts: object) -> Combination:
+        """One row; `at` copies it bit for bit."""
+        weights = np.zeros(self.n)
+        weights[i] = 1.0
+        return Combination(self, weights, facts=facts)
+
+    def mean(self, rows: Rows | None = None, **facts: object) -> Combination:
+        """The mean of the rows, or of some of them."""
+        weights = np.zeros(self.n)
+        which = np.arange(self.n) if rows is None else np.asarray(rows, np.intp)
+        weights[which] = 1.0 / len(which)
+        return Combination(self, weights, facts=facts)
+
+    def combine(self, weights: Floats, **facts: object) -> Combination:
+        """The rows times weights of any sum."""
+        return Combination(self, np.asarray(weights, np.float64), facts=facts)
+
+    def columns(self, statistic: Statistic, **facts: object) -> Columns:
+        """A columnwise statistic."""
+        return Columns(self, statistic, facts=facts)
+
+    def given(self, vector: Any) -> Given:
+        """A flat vector from outside."""
+        return Given(self, vector)
+
+    # Questions.
+
+    def norms(self, p: float = 2.0) -> Floats:
+        """The l_p norms of the rows, n numbers."""
+        if p not in self._norms:
+            self._norms[p] = self._to_points(None, p)
+        return self._norms[p]
+
+    @overload
+    def distances(self, p: float = 2.0) -> Floats: ...
+    @overload
+    def distances(self, p: tuple[float, ...]) -> tuple[Floats, ...]: ...
+    def distances(self, p: float | tuple[float, ...] = 2.0) -> Floats | tuple[Floats, ...]:
+        """The l_p distances between the rows, n x n; remembered. A tuple of norms costs one reading."""
+        wanted = tuple(float(q) for q in (p if isinstance(p, tuple) else (p,)))
+        missing = tuple(q for q in dict.fromkeys(wanted) if q not in self._distances)
+        if missing:
+            self._distances.update(self._measure(missing))
+        answers = tuple(self._distances[q] for q in wanted)
+        return answers if isinstance(p, tuple) else answers[0]
+
+    def distances_to(self, point: Point, p: float = 2.0) -> Floats:
+        """The l_p distances of the rows to a point, n numbers, without computing the point."""
+        if p == 2.0 and isinstance(point, Combination) and point.updates.root is self.root:
+            aim = point.weights @ point.updates.weights
+            if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
+                return geometry.distances_to(self.root, self.weights, aim)
+        return self._to_points(point, float(p))
+
+    def dots(self, point: Point) -> Floats:
+        """The inner products of the rows with a point, n numbers."""
+        return self._sum(lambda start, stop, block: self.engine.point_dots(block, self.values(point, start, stop)))
+
+    def dot(self, first: Point, second: Point) -> float:
+        """The inner product of two points: does the answer still descend?"""
+        total = self._total(
+            lambda start, stop: np.array(
+                self.engine.dot(self.values(first, start, stop), self.values(second, start, stop))
+            )
+        )
+        return float(total)
+
+    def products(self, about: Point | None = None) -> Floats:
+        """The inner products of ``row - about``, n x n; about None is the origin."""
+        if about is None:
+            if -1 not in self._products:
+                self._products[-1] = self._gram_about_origin()
+            return self._products[-1]
+        if isinstance(about, Combination) and about.updates.root is self.root:
+            aim = about.weights @ about.updates.weights
+            return geometry.products(self.root, self.weights - aim)
+        beside = self.beside(about)
+        return beside.products(beside.row(self.n))[: self.n, : self.n]
+
+    def matrix(self) -> Any:
+        """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
+        return self.home.assemble([self.engine.matrix(self.block(start, stop)) for start, stop in self.runs()])
+
+    def at(self, point: Point) -> Any:
+        """The point's coordinates, flat, in the rows' type. One row is a copy, bit for bit."""
+        return point.updates.home.evaluate(point)
+
+    # Passes over the coordinates.
+
+    def values(self, point: Point, start: int, stop: int) -> Any:
+        """A point's coordinates over one run, in float64."""
+        if isinstance(point, Given):
+            return self.home.given_values(point.vector, start, stop)
+        block = point.updates.block(start, stop)
+        if isinstance(point, Combination):
+            values, finite = point.updates.engine.combine(block, point.weights)
+        elif isinstance(point, Columns):
+            values, finite = point.updates.engine.columns(block, point.statistic)
+        else:
+            raise TypeError(f"{point!r} is not a point of this package.")
+        if not finite:
+            self.home.examine()
+        return values
+
+    def _parts(self, question: Callable[[int, int], Floats]) -> list[Floats]:
+        return threads.over([partial(question, start, stop) for start, stop in self.runs()])
+
+    def _total(self, question: Callable[[int, int], Floats]) -> Floats:
+        # In the order of the runs, whatever the threads did: the same bits every time.
+        return self.home.reduce(np.sum(np.stack(self._parts(question)), axis=0))
+
+    def _sum(self, question: Callable[[int, int, Any], Floats]) -> Floats:
+        total = self._total(lambda start, stop: question(start, stop, self.block(start, stop)))
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
+
+    def _gram_about_origin(self) -> Floats:
+        if self.root is not self:
+            return self.weights @ self.root.products() @ self.weights.T
+        return self.gram(-1, np.ones(self.n), origin=False)
+
+    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
+        """Inner products of ``(row - about) * inverse_scale``, from the differences; with the origin as last row."""
+
+        def question(_start: int, _stop: int, block: Any) -> Floats:
+            return self.engine.gram(self.engine.with_origin(block) if origin else block, about, inverse_scales)
+
+        return self._sum(question)
+
+    def _zero_is_exact(self, _p: float) -> bool:
+        """Whether a sum of p-th powers that is zero means equal rows, and not underflow."""
+        return False
+
+    def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        powers = np.array(norms)
+        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers))
+        return {p: self._repaired_pairs(p, total) for p, total in zip(norms, sums, strict=True)}
+
+    def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Floats]) -> Floats:
+        parts = np.stack(self._parts(lambda start, stop: question(self.block(start, stop))))
+        infinite = np.isinf(powers)
+        total = np.empty(parts.shape[1:])
+        total[~infinite] = self.home.reduce(parts[:, ~infinite].sum(axis=0))
+        total[infinite] = self.home.reduce(parts[:, infinite].max(axis=0), maximum=True)
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
+
+    def _repaired_pairs(self, p: float, sums: Floats) -> Floats:
+        suspect = ~np.isfinite(sums) | (sums < _TINY) if not np.isinf(p) else ~np.isfinite(sums)
+        if self._zero_is_exact(p):
+            suspect &= sums != 0.0
+        first, second = (index.astype(np.intp) for index in np.nonzero(np.triu(suspect, 1)))
+        answer = sums.copy() if np.isinf(p) else sums ** (1.0 / p)
+        if len(first):
+            scales = self.home.reduce(
+                np.max(self._parts(lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second)), axis=0),
+                maximum=True,
+            )
+            exact = np.minimum(scales, _HUGE)
+            if not np.isinf(p):
+                scaled = np.where(scales > 0, exact, 1.0)
+                sums = self._total(
+                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled)
+                )
+                with np.errstate(over="ignore"):
+                    exact = np.minimum(scaled * np.minimum(sums, _HUGE) ** (1.0 / p), _HUGE)
+            answer[first, second] = answer[second, first] = exact
+        np.fill_diagonal(answer, 0.0)
+        answer.setflags(write=False)
+        return answer
+
+    def _to_points(self, point: Point | None, p: float) -> Floats:
+        """Distances of the rows to a point, or to the origin; scaled where the plain sums over- or underflow."""
+
+        def values(start: int, stop: int) -> Any:
+            return self.engine.zeros(stop - start) if point is None else self.values(point, start, stop)
+
+        def of(powers: Floats) -> Floats:
+            if isinstance(point, Combination) and point.updates is self and len(powers) == 1:
+                return self._sums_and_maxima(
+                    powers, lambda block: self.engine.combination_sums(block, point.weights, float(powers[0]))[None]
+                )
+            parts = np.stack(
+                self._parts(lambda a, b: self.engine.point_sums(self.block(a, b), values(a, b), powers))
+            )
+            total = (parts.max if np.isinf(powers[0]) else parts.sum)(axis=0)
+            total = self.home.reduce(total, maximum=bool(np.isinf(powers[0])))
+            if not np.isfinite(total).all():
+                self.home.examine()
+            return total
+
+        sums = of(np.array([p]))[0]
+        if np.isinf(p):
+            return np.minimum(sums, _HUGE)
+        if np.isfinite(sums).all() and not ((sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))).any():
+            return sums ** (1.0 / p)
+        scales = np.minimum(of(np.array([np.inf]))[0], _HUGE)
+        safe = np.where(scales > 0, scales, 1.0)
+        scaled = self._total(
+            lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe)
+        )
+        return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)

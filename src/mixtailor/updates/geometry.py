@@ -1,0 +1,123 @@
+r"""The p = 2 geometry of combinations of rows, in n-space.
+
+A row of weights :math:`c` with sum zero stands for the vector :math:`\sum_i c_i x_i`, and inner products of two such
+vectors follow from the squared distances :math:`D` alone: :math:`-\frac12 c^T D c'`. A row of weights with another sum
+is made to have sum zero by the origin, one more point of the geometry.
+
+Squared distances lose the honest rows once one row is far away, so all is expressed about a medoid of the rows that
+take part, and where one of them is more than `FAR` times the median distance away, the inner products about the medoid
+are accumulated from the differences themselves: one more reading, exact to rounding.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mixtailor.updates.base import Updates
+    from mixtailor.updates.engine import Floats, Integers
+
+__all__ = ["FAR", "distances", "distances_to", "medoid", "products"]
+
+# Rounding in D is relative to its largest entry: at 1e4 median distances, 1e-16 * (1e4)^2 = 1e-8 of the median's square.
+FAR = 1e4
+
+# Squares of distances beyond this overflow; such rows (float64 only) count as this far away.
+_BEYOND = 1e150
+
+
+class Centred(NamedTuple):
+    """Inner products of some points of the root about one of them."""
+
+    points: "Integers"  # rows of the root that take part; root.n stands for the origin
+    products: "Floats"
+    far: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # which of them are far from the medoid
+
+
+def medoid(distances: "Floats") -> int:
+    """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
+    rank = len(distances) // 2
+    return int(np.argmin(np.partition(distances, rank, axis=1)[:, rank]))
+
+
+def centred(root: "Updates", points: "Integers") -> Centred:
+    """The inner products of `points` about a medoid of them."""
+    origin = bool(len(points)) and points[-1] == root.n
+    rows = points[:-1] if origin else points
+    between = root.distances(2.0)[np.ix_(rows, rows)]
+    middle = medoid(between)
+    if origin:
+        norms = root.norms(2.0)[rows]
+        between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
+    away = np.minimum(between[middle], _BEYOND)
+    near = np.median(away[: len(rows)])
+    far = away > FAR * near
+    if not far.any():
+        squares = np.minimum(between, _BEYOND) ** 2
+        return Centred(points, (squares[middle][:, None] + squares[middle][None, :] - squares) / 2, far)
+    return Centred(points, _accumulated(root, int(rows[middle]), origin)[np.ix_(points, points)], far)
+
+
+def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":
+    """The inner products of all rows about one, from their differences; remembered by the root."""
+    if about not in root._products or (origin and len(root._products[about]) == root.n):
+        away = root.distances(2.0)[about]
+        if origin:
+            away = np.append(away, root.norms(2.0)[about])
+        # In units of each row's own distance the products are cosines, and nothing over- or underflows on the way.
+        scales = np.where(away > 0, away, 1.0)
+        cosines = root.gram(about, 1.0 / scales, origin=origin)
+        capped = np.minimum(scales, _BEYOND)
+        root._products[about] = cosines * capped[:, None] * capped[None, :]
+    return root._products[about]
+
+
+def _taking_part(root: "Updates", weights: "Floats") -> "tuple[Integers, Floats]":
+    """The points of non-zero weight, the origin last, and the weights on them."""
+    # What a sum misses of zero up to rounding is rounding; the origin takes part where rows are not affine.
+    missing = -weights.sum(axis=1)
+    if np.abs(missing).max(initial=0.0) > 1e-12 * max(1.0, float(np.abs(weights).max(initial=0.0))):
+        weights = np.column_stack([weights, missing])
+    used = np.nonzero(weights.any(axis=0))[0]
+    return used, weights[:, used]
+
+
+def products(root: "Updates", weights: "Floats") -> "Floats":
+    """Inner products of the vectors ``weights @ rows``, where the weights of each row have sum zero, or the origin is
+    what they are about."""
+    points, used = _taking_part(root, weights)
+    if not len(points):
+        return np.zeros((len(weights), len(weights)))
+    if points[0] == root.n:  # nothing but the origin
+        return np.zeros((len(weights), len(weights)))
+    return used @ centred(root, points).products @ used.T
+
+
+def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats":
+    """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``."""
+    points, differences = _taking_part(root, weights - aim)
+    if not len(points):
+        return np.zeros(len(weights))
+    squares = ((differences @ centred(root, points).products) * differences).sum(axis=1)
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def distances(root: "Updates", weights: "Floats") -> "Floats":
+    """Distances between the combinations ``weights @ rows``."""
+    points, used = _taking_part(root, weights - weights[:1])
+    if not len(points):
+        return np.zeros((len(weights), len(weights)))
+    middle = centred(root, points)
+    inner = used @ middle.products @ used.T
+    norms = np.diag(inner)
+    squares = norms[:, None] + norms[None, :] - 2.0 * inner
+    # Two mixed rows that both hold a far row: only the difference of their weights says what cancels.
+    touched = np.nonzero((used[:, middle.far] != 0.0).any(axis=1))[0]
+    for row in touched:
+        apart = used - used[row]
+        squares[row] = squares[:, row] = ((apart @ middle.products) * apart).sum(axis=1)
+    answer = np.sqrt(np.maximum(squares, 0.0))
+    # Rows mixed alike are the same point, whatever rounding says.
+    order = np.unique(weights, axis=0, return_inverse=True)[1].reshape(-1)
+    answer[order[:, None] == order[None, :]] = 0.0
+    return answer

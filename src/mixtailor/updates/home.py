@@ -1,0 +1,202 @@
+"""`Home`: received rows, wherever they live."""
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor.kernels import threads
+from mixtailor.updates.base import Call, Faulty, Updates
+from mixtailor.updates.engine import Engine, Floats, Integers
+from mixtailor.updates.points import Columns, Combination, Given, Point
+
+__all__ = ["Home", "split"]
+
+# A pass hands out runs of about this many entries (all rows together): enough to keep a thread busy, few enough to
+# share out evenly. Runs do not depend on the number of threads, so neither do the bits of a sum.
+RUN_ENTRIES = 1 << 20
+# Views copy a run before they work on it, so theirs are smaller.
+VIEW_ENTRIES = 1 << 18
+
+
+def split(stop: int, width: int, start: int = 0) -> list[tuple[int, int]]:
+    """Runs of equal width, the last one shorter; one empty run where there is nothing."""
+    if stop <= start:
+        return [(start, start)]
+    return [(lo, min(lo + width, stop)) for lo in range(start, stop, width)]
+
+
+def run_width(n: int, entries: int) -> int:
+    """How many coordinates make a run of n rows."""
+    return max(1024, entries // max(n, 1) // 64 * 64)
+
+
+class Home(Updates):
+    """Received rows. Abstract: a home for each place that rows can live in.
+
+    Laws: `block` reads in place where it can; `only` keeps rows in order and reads nothing; `new` makes an answer of
+    the type that rows have here, and `evaluate` fills it run by run.
+
+    Attributes
+    ----------
+    received : tuple of int
+        Which of the rows as received these are.
+    """
+
+    def __init__(self, n: int, d: int, engine: Engine[Any], call: Call, received: Sequence[int]) -> None:
+        super().__init__(n, d, engine, call)
+        self.received = tuple(received)
+        self._examined = False
+
+    @property
+    def home(self) -> "Home":
+        return self
+
+    @property
+    def root(self) -> Updates:
+        return self
+
+    @property
+    def weights(self) -> Floats:
+        return np.eye(self.n)
+
+    def runs(self) -> list[tuple[int, int]]:
+        return split(self.d, run_width(self.n, RUN_ENTRIES))
+
+    def view_runs(self, n: int) -> list[tuple[int, int]]:
+        """Runs for a view of n rows that copies before it works."""
+        return split(self.d, run_width(max(n, self.n), VIEW_ENTRIES))
+
+    @abstractmethod
+    def only(self, rows: Sequence[int]) -> "Home":
+        """A home of these rows alone, which knows nothing of the others."""
+
+    def _subset(self, rows: Integers) -> Updates:
+        # Known distances are worth keeping; with none known, rows that are not taken need not be read.
+        if self._distances and len(np.unique(rows)) == len(rows):
+            return super()._subset(rows)
+        return self.only([int(row) for row in rows])
+
+    # The answer.
+
+    @abstractmethod
+    def new(self) -> Any:
+        """An empty answer, flat."""
+
+    @abstractmethod
+    def slice(self, answer: Any, start: int, stop: int) -> Any:
+        """A run of the answer, to be written to."""
+
+    @abstractmethod
+    def copy_row(self, row: int, answer: Any) -> None:
+        """Write one row to the answer, bit for bit."""
+
+    @abstractmethod
+    def assemble(self, matrices: list[Any]) -> Any:
+        """The blocks of a matrix, side by side, in the rows' type."""
+
+    @abstractmethod
+    def given_values(self, vector: Any, start: int, stop: int) -> Any:
+        """A run of a vector from outside, in float64."""
+
+    @abstractmethod
+    def given_coordinates(self, vector: Any, which: Integers) -> Floats:
+        """Some coordinates of a vector from outside."""
+
+    def evaluate(self, point: Point) -> Any:
+        """The point's coordinates, in a new answer."""
+        answer = self.new()
+        updates = point.updates
+        if isinstance(point, Combination) and updates.root is self:
+            weights = point.weights @ updates.weights
+            used = np.nonzero(weights)[0]
+            if len(used) == 1 and weights[used[0]] == 1.0:
+                self._check_row(int(used[0]))
+                self.copy_row(int(used[0]), answer)
+                return answer
+            self._fill(self, partial(self._combine_run, answer, weights, used))
+        elif isinstance(point, Combination):
+            self._fill(updates, partial(self._values_run, answer, point))
+        elif isinstance(point, Columns):
+            self._fill(updates, partial(self._columns_run, answer, point))
+        elif isinstance(point, Given):
+            self._fill(self, partial(self._values_run, answer, point))
+        return answer
+
+    def _fill(self, over: Updates, write: Any) -> None:
+        if not all(threads.over([partial(write, start, stop) for start, stop in over.runs()])):
+            self.examine()
+
+    def _combine_run(self, answer: Any, weights: Floats, used: Integers, start: int, stop: int) -> bool:
+        block = self.block(start, stop)
+        if len(used) < self.n:
+            block = self.engine.take(block, used)
+        return self.engine.combine_into(block, weights[used], self.slice(answer, start, stop))
+
+    def _columns_run(self, answer: Any, point: Columns, start: int, stop: int) -> bool:
+        block = point.updates.block(start, stop)
+        return self.engine.columns_into(block, point.statistic, self.slice(answer, start, stop))
+
+    def _values_run(self, answer: Any, point: Point, start: int, stop: int) -> bool:
+        self.engine.store(self.values(point, start, stop), self.slice(answer, start, stop))
+        return True
+
+    # Faults.
+
+    def reduce(self, total: Floats, *, maximum: bool = False) -> Floats:
+        """Sums of this process's coordinates to sums of all: the same thing, unless coordinates are shared out."""
+        return total
+
+    def examine(self) -> None:
+        """Look for non-finite entries, row by row; called where a pass saw a sign of one."""
+        if self._examined:
+            return
+        parts = threads.over([partial(self._finite_run, start, stop) for start, stop in self.runs()])
+        finite = self.reduce((~np.logical_and.reduce(parts)).astype(np.float64)) == 0.0
+        if not finite.all():
+            raise Faulty([self.received[row] for row in np.nonzero(~finite)[0]])
+        self._examined = True
+
+    def _finite_run(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        return self.engine.finite_rows(self.block(start, stop))
+
+    def _check_row(self, row: int) -> None:
+        """A row that is handed out as it is has been read by no pass if the rule decided without one."""
+        if self._distances or self._examined:
+            return
+        self.only([row]).examine()
+
+    @abstractmethod
+    def row_bytes(self, row: int) -> list[Any]:
+        """One row's coordinates as buffers, in the type they came in."""
+
+    def digests(self) -> list[bytes]:
+        """The SHA-256 of each row's coordinates, in the type and order they came in."""
+        digests = []
+        for row in range(self.n):
+            digest = hashlib.sha256()
+            for part in self.row_bytes(row):
+                digest.update(part)
+            digests.append(digest.digest())
+        return digests
+
+    # Plain callables.
+
+    def check_materialise(self, rule: str) -> None:
+        """Refuse where a matrix of all updates must not be made."""
+
+    def adopt(self, answer: Any, rule: str) -> Any:
+        """What a plain callable returned, as a flat vector."""
+        vector = np.asarray(answer)
+        if vector.dtype.kind not in "fiub":
+            raise TypeError(f"{rule} needs to return real numbers and returned an array of {vector.dtype}.")
+        if vector.shape != (self.d,):
+            refuse(f"{rule} needs to return a vector of {self.d} coordinates and returned shape {vector.shape}.")
+        vector = vector.astype(np.float64)
+        if not np.isfinite(vector).all():
+            refuse(f"{rule} returned an update that is not finite, from finite rows.")
+        return vector

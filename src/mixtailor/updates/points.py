@@ -1,0 +1,52 @@
+"""Points: what a rule decided, described and not yet computed."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixtailor.updates.statistics import Statistic
+
+if TYPE_CHECKING:
+    from mixtailor.updates.base import Updates
+
+__all__ = ["Columns", "Combination", "Given", "Point"]
+
+
+@dataclass(frozen=True, eq=False)
+class Point(ABC):
+    """A vector of d coordinates, described by what it is made of. Final: `Combination`, `Columns`, `Given`.
+
+    Attributes
+    ----------
+    updates : Updates
+        The rows that the point is made of.
+    facts : Mapping
+        What the rule found on its way: scores, selected rows, iterations, residual. They end up in `Aggregation`.
+    """
+
+    updates: "Updates"
+    facts: Mapping[str, object] = field(default_factory=dict, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Combination(Point):
+    """The sum of the rows times `weights`, which may have any sum. Rows of weight zero are not touched."""
+
+    weights: "np.ndarray[Any, np.dtype[np.float64]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Point):
+    """A columnwise statistic of the rows."""
+
+    statistic: Statistic
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Point):
+    """A vector from outside, flat, in the array type of the updates' home."""
+
+    vector: Any

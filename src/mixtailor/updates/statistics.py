@@ -1,0 +1,42 @@
+"""Columnwise statistics: what a `Columns` point computes from each column of its updates."""
+
+from dataclasses import dataclass
+
+__all__ = ["AroundMedian", "AroundTrimmed", "Median", "Sign", "Statistic", "Trimmed"]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A function of one column of n values, applied to all columns alike. Abstract; the final ones are below."""
+
+
+@dataclass(frozen=True)
+class Median(Statistic):
+    """The middle value; with n even, the mean of the two middle ones."""
+
+
+@dataclass(frozen=True)
+class Trimmed(Statistic):
+    """The mean of what is left when the `trim` smallest and the `trim` largest values leave."""
+
+    trim: int
+
+
+@dataclass(frozen=True)
+class AroundMedian(Statistic):
+    """The mean of the `keep` values nearest to the median; of two windows equally near, the lower."""
+
+    keep: int
+
+
+@dataclass(frozen=True)
+class AroundTrimmed(Statistic):
+    """The mean of the `keep` values nearest to the trimmed mean; of two windows equally near, the lower."""
+
+    trim: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class Sign(Statistic):
+    """The sign of the sum of the signs: -1, 0 or 1."""

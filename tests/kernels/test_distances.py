@@ -1,0 +1,254 @@
+"""Sums of powers of differences against exact ones."""
+
+from __future__ import annotations
+
+import math
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels.blocks import (
+    FINITE_NORMS,
+    KINDS,
+    NORMS,
+    TYPES,
+    Rows,
+    assert_sums_agree,
+    faulty_rows,
+    make,
+    random,
+    rows,
+    searches,
+)
+
+from mixtailor.kernels import distances
+
+some_norms = st.lists(st.sampled_from(NORMS), min_size=1, max_size=3, unique=True)
+
+
+def between(matrix: np.ndarray, p: float) -> naive.Wide:
+    """The exact sum of |x_i - x_j|^p for each pair."""
+    x = naive.wide(matrix)
+    sums = naive.wide(np.zeros((len(x), len(x))))
+    for i in range(len(x)):
+        sums[i, i:] = sums[i:, i] = naive.power_sums(x[i:] - x[i], p)
+    return sums
+
+
+@st.composite
+def listed_pairs(draw: st.DrawFn, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two lists of rows, in any order, repeats and equal ones included."""
+    rng = random(draw)
+    count = draw(st.integers(1, 40))
+    return rng.integers(0, n, count).astype(np.intp), rng.integers(0, n, count).astype(np.intp)
+
+
+@searches(80)
+@given(rows(), some_norms)
+def test_pair_sums(given_rows, norms):
+    """All pairs, any norms in one reading: right to 1e-5 (float32) or 1e-12 (float64), symmetric, 0 on the diagonal."""
+    sums = distances.pair_sums(*given_rows.block, np.array(norms))
+    assert sums.shape == (len(norms), len(given_rows.matrix), len(given_rows.matrix))
+    for p, answer in zip(norms, sums, strict=True):
+        assert_sums_agree(answer, between(given_rows.matrix, p), p, given_rows.tolerance)
+        assert (answer == answer.T).all() and (np.diag(answer) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_pair_sums_of_all_norms_at_once(kind, dtype):
+    """The eighteen norms do not disturb one another, for every kind of matrix."""
+    case = Rows(make(kind, 9, 531, dtype, np.random.default_rng(11)), "padded")
+    sums = distances.pair_sums(*case.block, np.array(NORMS))
+    for p, answer in zip(NORMS, sums, strict=True):
+        assert_sums_agree(answer, between(case.matrix, p), p, case.tolerance)
+
+
+def test_pair_sums_of_near_duplicates():
+    """Rows of ones that differ by 1e-4 in one coordinate of a thousand: a float32 Gram matrix would see nothing."""
+    x = np.ones((3, 1000), np.float32)
+    x[1, 7] += np.float32(1e-4)
+    x[2, 999] -= np.float32(1e-4)
+    case = Rows(x)
+    sums = distances.pair_sums(*case.block, np.array(NORMS))
+    for p, answer in zip(NORMS, sums, strict=True):
+        assert_sums_agree(answer, between(x, p), p, 1e-6)
+        assert answer[0, 1] > 0 and answer[0, 2] > 0
+
+
+def test_pair_sums_beyond_the_range_of_float32():
+    """Squares of differences above 1.8e19 and below 1e-23 leave the range of float32, not that of the answer."""
+    x = np.array([[0.0] * 40, [3e19] * 40, [3e-30] * 40, [3e38] * 40], np.float32)
+    case = Rows(x)
+    sums = distances.pair_sums(*case.block, np.array([2.0, 1.0, 3.0]))
+    assert np.isfinite(sums).all() and (sums[:, 0, 1:] > 0).all()
+    for p, answer in zip([2.0, 1.0, 3.0], sums, strict=True):
+        assert_sums_agree(answer, between(x, p), p, 1e-5)
+
+
+@searches(40)
+@given(faulty_rows(), some_norms)
+def test_faulty_rows_show_in_pair_sums(case, norms):
+    """A NaN or an infinity anywhere in a row makes all its sums non-finite, and no other's, whatever the norm."""
+    given_rows, faulty = case
+    sums = distances.pair_sums(*given_rows.block, np.array(norms))
+    sound = [i for i in range(len(given_rows.matrix)) if i not in faulty]
+    for p, answer in zip(norms, sums, strict=True):
+        assert not np.isfinite(answer[faulty]).any() and not np.isfinite(answer[:, faulty]).any()
+        within = np.ix_(sound, sound)
+        assert_sums_agree(answer[within], between(given_rows.matrix[sound], p), p, given_rows.tolerance)
+
+
+@searches(50)
+@given(st.data(), rows(max_d=4000), st.sampled_from(FINITE_NORMS))
+def test_pair_sums_scaled(data, given_rows, p):
+    """Divided by a pair's own largest difference, no size over- or underflows, be it denormal or 1e308."""
+    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
+    x = naive.wide(given_rows.matrix)
+    scales = naive.narrow(naive.power_sums(x[first] - x[second], math.inf))
+    scales[scales == 0] = 1.0
+    sums = distances.pair_sums_scaled(*given_rows.block, first, second, p, scales)
+    exact = naive.power_sums((x[first] - x[second]) / scales[:, None], p)
+    assert_sums_agree(sums, exact, p, given_rows.tolerance)
+
+
+@pytest.mark.parametrize("size", [2.0**-1074, 2.0**-1060, 2.0**-149, 1e308])
+def test_scaled_sums_at_the_ends_of_float64(size):
+    """A scale so small that its inverse is infinite still divides, and one so large that its inverse is denormal."""
+    case = Rows(np.array([[0.0] * 9, [size] * 9]))
+    pair = np.array([0], np.intp), np.array([1], np.intp)
+    assert distances.pair_sums_scaled(*case.block, *pair, 3.0, np.array([size])) == pytest.approx([9.0])
+    assert distances.point_sums_scaled(*case.block, np.zeros(9), 3.0, np.array([size, size])) == pytest.approx(
+        [0.0, 9.0]
+    )
+
+
+@searches(50)
+@given(st.data(), rows(max_d=4000))
+def test_pair_maxima(data, given_rows):
+    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
+    x = naive.wide(given_rows.matrix)
+    maxima = distances.pair_maxima(*given_rows.block, first, second)
+    assert_sums_agree(maxima, naive.power_sums(x[first] - x[second], math.inf), math.inf, given_rows.tolerance / 10)
+
+
+@searches(30)
+@given(faulty_rows(), st.sampled_from(FINITE_NORMS))
+def test_faulty_rows_show_in_listed_pairs(case, p):
+    given_rows, faulty = case
+    n = len(given_rows.matrix)
+    first, second = (index.ravel().astype(np.intp) for index in np.indices((n, n)))
+    touched = np.isin(first, faulty) | np.isin(second, faulty)
+    maxima = distances.pair_maxima(*given_rows.block, first, second)
+    assert (np.isfinite(maxima) == ~touched).all()
+    scaled = distances.pair_sums_scaled(*given_rows.block, first, second, p, np.full(n * n, 1e31))
+    assert (np.isfinite(scaled) == ~touched).all()
+
+
+@st.composite
+def points(draw: st.DrawFn, given_rows: Rows) -> np.ndarray:
+    """A vector to measure from: a row, a row nudged in its last digits, the mean, zero, or any of the same size."""
+    rng = random(draw)
+    x = given_rows.matrix.astype(np.float64)
+    kind = draw(st.sampled_from(["row", "nudged", "mean", "zero", "other"]))
+    row = x[rng.integers(len(x))]
+    if kind == "row":
+        return row.copy()
+    if kind == "nudged":
+        return row * (1 + 1e-9 * rng.normal(size=row.size))
+    if kind == "mean":
+        return naive.mean(x)
+    if kind == "zero":
+        return np.zeros(row.size)
+    return rng.permutation(row) * rng.uniform(-1, 1, size=row.size)
+
+
+@searches(60)
+@given(st.data(), rows(), some_norms)
+def test_point_sums(data, given_rows, norms):
+    """The point is float64 and counts as such: a row nudged by 1e-9 is not at distance 0."""
+    point = data.draw(points(given_rows))
+    sums = distances.point_sums(*given_rows.block, point, np.array(norms))
+    assert sums.shape == (len(norms), len(given_rows.matrix))
+    for p, answer in zip(norms, sums, strict=True):
+        exact = naive.power_sums(naive.wide(given_rows.matrix) - naive.wide(point), p)
+        assert_sums_agree(answer, exact, p, given_rows.tolerance)
+
+
+@searches(40)
+@given(st.data(), rows(max_d=4000), st.sampled_from(FINITE_NORMS))
+def test_point_sums_scaled(data, given_rows, p):
+    """Each row has its own scale."""
+    point = data.draw(points(given_rows))
+    differences = naive.wide(given_rows.matrix) - naive.wide(point)
+    scales = naive.narrow(naive.power_sums(differences, math.inf))
+    scales[scales == 0] = 1.0
+    sums = distances.point_sums_scaled(*given_rows.block, point, p, scales)
+    assert_sums_agree(sums, naive.power_sums(differences / scales[:, None], p), p, given_rows.tolerance)
+
+
+@searches(30)
+@given(faulty_rows(), some_norms)
+def test_faulty_rows_show_in_point_sums(case, norms):
+    given_rows, faulty = case
+    point = np.full(given_rows.width, 0.5)
+    sound = ~np.isin(np.arange(len(given_rows.matrix)), faulty)
+    for p, answer in zip(norms, distances.point_sums(*given_rows.block, point, np.array(norms)), strict=True):
+        assert not np.isfinite(answer[~sound]).any()
+        exact = naive.power_sums(naive.wide(given_rows.matrix[sound]) - naive.wide(point), p)
+        assert_sums_agree(answer[sound], exact, p, given_rows.tolerance)
+        if math.isfinite(p):
+            scaled = distances.point_sums_scaled(*given_rows.block, point, p, np.full(sound.size, 1e31))
+            assert (np.isfinite(scaled) == sound).all()
+
+
+@st.composite
+def mixes(draw: st.DrawFn, n: int) -> np.ndarray:
+    """Weights on n rows: of any sum, of sum one, of one row, with and without zeros."""
+    rng = random(draw)
+    weights = rng.normal(size=n) * (rng.uniform(size=n) < draw(st.sampled_from([0.0, 0.5, 1.0])))
+    kind = draw(st.sampled_from(["any", "affine", "mean", "one row"]))
+    if kind == "affine" and abs(weights.sum()) > 0.1:
+        return weights / weights.sum()
+    if kind == "mean":
+        return np.full(n, 1 / n)
+    if kind == "one row":
+        return np.eye(n)[rng.integers(n)]
+    return weights
+
+
+@searches(60)
+@given(st.data(), rows(), st.sampled_from(NORMS))
+def test_combination_sums(data, given_rows, p):
+    """Distances to a weighted sum of the rows are right up to the rounding of that sum in float64."""
+    weights = data.draw(mixes(len(given_rows.matrix)))
+    sums = distances.combination_sums(*given_rows.block, weights, p)
+    x, wide = naive.wide(given_rows.matrix), naive.wide(weights)
+    exact_point = (wide[:, None] * x).sum(axis=0)
+    rounding = (np.abs(wide)[:, None] * np.abs(x)).sum(axis=0) * (len(x) * 2.0**-52)
+    exact = naive.norms(x - exact_point, p)
+    raw = naive.power_sums(x - exact_point, p)
+    assert sums.shape == (len(x),) and sums.dtype == np.float64
+    inside = (raw >= 1e-280) & (raw <= 1e308)
+    root = 1.0 if math.isinf(p) else 1 / np.longdouble(p)
+    errors = np.abs(naive.wide(sums[inside]) ** root - exact[inside])
+    assert (errors <= given_rows.tolerance * exact[inside] + naive.norms(rounding, p)).all()
+    if np.count_nonzero(weights) == 1 and weights.max() == 1:
+        assert sums[weights.argmax()] == 0
+
+
+@searches(30)
+@given(faulty_rows(), st.sampled_from(NORMS))
+def test_combination_sums_skip_zero_weights(case, p):
+    """A faulty row of weight zero is far away itself and spoils nobody else; with a weight it spoils all."""
+    given_rows, faulty = case
+    sound = ~np.isin(np.arange(len(given_rows.matrix)), faulty)
+    weights = np.where(sound, 1 / max(1, sound.sum()), 0.0)
+    sums = distances.combination_sums(*given_rows.block, weights, p)
+    assert not np.isfinite(sums[~sound]).any()
+    exact = naive.power_sums(naive.wide(given_rows.matrix[sound]) - naive.combine(given_rows.matrix, weights), p)
+    assert np.isfinite(sums[sound][exact < 1e308]).all()
+    weights[faulty[0]] = 0.25
+    assert not np.isfinite(distances.combination_sums(*given_rows.block, weights, p)).any()

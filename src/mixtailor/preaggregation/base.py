@@ -123,7 +123,9 @@ class Chain(Rule):
 
     def _fits(self, n: int, f: int) -> bool:
         rows, rule = self._mapped(n, f)
-        return rule.min_rows() <= rows and self.before.after(n, f)[1] <= rule.tolerates(rows)
+        faulty = f if self.f_after == "declared" else self.before.after(n, f)[1]
+        withstood = not rule.robust or faulty <= rule.tolerates(rows)
+        return rule.min_rows() <= rows and withstood
 
     def _needs(self) -> str:
         return f"{self.rule.requirement} behind {self.before!r}"

@@ -2,8 +2,10 @@
 
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.base import Plain, Rule, as_rule
+from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.comed import Comed
+from mixtailor.rules.geometric_median import GeometricMedian
 from mixtailor.rules.krum import Krum
 from mixtailor.rules.mean import Mean
 
-__all__ = ["Aggregation", "Comed", "Krum", "Mean", "Plain", "Quarantined", "Rule", "as_rule"]
+__all__ = ["Aggregation", "Bulyan", "Comed", "GeometricMedian", "Krum", "Mean", "Plain", "Quarantined", "Rule", "as_rule"]

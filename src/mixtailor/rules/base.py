@@ -110,6 +110,7 @@ class Rule(Part):
     requirement: ClassVar[str]
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
+    robust: ClassVar[bool] = True  # whether it withstands any row at all
 
     @abstractmethod
     def min_rows(self) -> int:

@@ -33,6 +33,7 @@ class Mean(Rule):
 
     requirement: ClassVar[str] = "n >= 1"
     cost: ClassVar[str] = "O(n d)"
+    robust: ClassVar[bool] = False
 
     def min_rows(self) -> int:
         return 1

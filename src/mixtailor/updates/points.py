@@ -2,8 +2,8 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class Point(ABC):
 
     updates: "Updates"
     facts: Mapping[str, object] = field(default_factory=dict, kw_only=True)
+
+    def with_facts(self, **facts: object) -> Self:
+        """The same point with other facts."""
+        return replace(self, facts=facts)
 
 
 @dataclass(frozen=True, eq=False)

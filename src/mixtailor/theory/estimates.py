@@ -125,8 +125,8 @@ def estimate(
     state), widened by sqrt(R/(R - 1)); the ends are normal quantiles, for sigma on the scale of its logarithm. For the
     maximum over k of them, the upper end is the largest upper end, and the lower end the largest lower end at 1/k of
     its level, so that the maximum of many noisy estimates is not taken for a large constant. With fewer than about 10
-    resamples the intervals are too short. They say nothing of states that were not recorded: the theory's suprema are
-    over all w.
+    resamples, or with noise in fewer than about 10 directions, the intervals are too short. They say nothing of states
+    that were not recorded: the theory's suprema are over all w.
     """
     who = "estimate"
     level = more_than(who, "confidence", confidence, 0.0)

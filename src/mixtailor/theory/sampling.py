@@ -27,7 +27,7 @@ def sampling_failure(population: int, byzantine: int, sampled: int, f: int) -> f
     check_f(who, f)
     if f >= min(byzantine, sampled):
         return 0.0
-    if f < byzantine + sampled - population - 1 or f < 0:
+    if f < byzantine + sampled - population:
         return 1.0
     # scipy.stats takes most of a second to load, which `import mixtailor` must not pay.
     from scipy.stats import hypergeom
@@ -76,7 +76,7 @@ def f_for_sampling(population: int, byzantine: int, sampled: int, failure: float
     check_count(who, "rounds", rounds)
     allowed = failure / rounds * (1.0 + ROUNDING)
     # The tail falls as f grows, and is 0 at the upper end: bisection keeps `high` among the f that do.
-    low, high = max(0, byzantine + sampled - population) - 1, min(byzantine, sampled)
+    low, high = -1, min(byzantine, sampled)
     while high - low > 1:
         middle = (low + high) // 2
         if sampling_failure(population, byzantine, sampled, middle) <= allowed:

@@ -1,84 +1,163 @@
-"""Sums over pairs of rows, a block of pairs at a time: every row that is loaded meets several others in registers."""
+"""Sums over pairs of rows of a tile, a block of pairs at a time.
+
+Every row that is loaded meets several others in registers: a block of 4 x 4 rows loads 8 registers for 16 pairs.
+What is summed is given by a constant, the `term`:
+
+- ``4 p`` for ``|x - y|^p`` with p a multiple of 1/4, and `ANY` for every other p, which is then an argument;
+- `MAXIMUM` for ``max |x - y|``, `PRODUCT` for ``x y``;
+- ``EVERY + q`` for all whole powers from 1 to q of ``|x - y|``, each in a plane of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from mixtailor.kernels.lanes import DOUBLES, Code, Lanes, emitted
+from mixtailor.kernels.lanes import DOUBLES, GROUP, Code, Lanes, emitted
+from mixtailor.kernels.powers import power, power_plus, raised
 
-__all__ = ["MAXIMUM", "PRODUCT", "block_sums"]
+__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point"]
 
-MAXIMUM, PRODUCT = 0, -1
-
-# x^p = x^a x^b with the shortest chains: at most four products before the last, which is fused with the sum.
-_SPLIT = {3: (2, 1), 5: (4, 1), 7: (4, 3), 9: (8, 1), 10: (8, 2), 11: (8, 3), 13: (12, 1), 14: (12, 2), 15: (12, 3)}
+MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
 
 
-def split(p: int) -> tuple[int, int]:
-    """How the power p is a product of two lower ones."""
-    return _SPLIT.get(p, (p // 2, p // 2) if p % 2 == 0 else (p - 1, 1))
-
-
-def power(x: Lanes, p: int, known: dict[int, Lanes]) -> Lanes:
-    """``x^p``; the powers on the way stay in `known`."""
-    if p == 1:
-        return x
-    if p not in known:
-        a, b = split(p)
-        known[p] = power(x, a, known) * power(x, b, known)
-    return known[p]
-
-
-def plus_term(term: int, x: Lanes, y: Lanes, total: Lanes) -> Lanes:
-    """``total`` and what one pair of registers adds to it."""
+def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
+    """The totals with what one pair of registers adds to them."""
     if term == PRODUCT:
-        return x.times_plus(y, total)
+        return [x.times_plus(y, totals[0])]
     difference = x - y
     if term == MAXIMUM:
         # As integers, |x| keeps its order and NaN lies above infinity: a faulty row cannot hide.
-        return abs(difference).bits().larger_bits(total)
-    if term % 4 == 0 and term % 8 == 0:
-        base = difference
-    else:
-        base = abs(difference)
-    whole, quarters = divmod(term, 4)
+        return [abs(difference).bits().larger_bits(totals[0])]
+    if term == ANY:
+        return [totals[0] + raised(abs(difference), p)]
+    if term > EVERY:
+        return _every(abs(difference), totals)
+    return [power_plus(difference if term % 8 == 0 else abs(difference), term, totals[0])]
+
+
+def _every(x: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
+    """Add x, x^2, x^3, ...: one product each, since those above x^8 are fused with their sums."""
     known: dict[int, Lanes] = {}
-    if quarters == 0:
-        if whole == 1:
-            return total + base
-        a, b = split(whole)
-        return power(base, a, known).times_plus(power(base, b, known), total)
-    root = base.root()
-    part = {1: lambda: root.root(), 2: lambda: root, 3: lambda: root * root.root()}[quarters]()
-    return part.times_plus(power(base, whole, known), total)
+    low = [total + power(x, p, known) for p, total in enumerate(totals[:8], 1)]
+    eighth = power(x, 8, known) if len(totals) > 8 else x
+    return low + [power(x, p, known).times_plus(eighth, total) for p, total in enumerate(totals[8:], 1)]
+
+
+def _block(code: Code, term: int, p: Any, rows: Sequence[Any], others: Sequence[Any], vectors: Any, place: Any) -> None:
+    """Pairs of rows at the addresses `rows` and `others`; no others means the pairs among `rows`.
+
+    ``place(a, b, plane)`` is the address of the sum of a pair.
+    """
+    first = 0 if term == PRODUCT else 1
+    if others:
+        pairs = [(a, b) for a in range(len(rows)) for b in range(len(others))]
+    else:
+        pairs = [(a, b) for a in range(len(rows)) for b in range(a + first, len(rows))]
+    zero = code.constant(0.0)
+    element = zero.value.type.element
+    planes = max(1, term - EVERY)
+    totals = {pair: [code.variable(zero.bits() if term == MAXIMUM else zero) for _ in range(planes)] for pair in pairs}
+    with code.loop(vectors) as step:
+        x = [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in rows]
+        y = [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in others] or x
+        for (a, b), total in totals.items():
+            grown = _grow(term, p, x[a], y[b], [each.get() for each in total])
+            for each, value in zip(total, grown, strict=True):
+                each.set(value)
+    for (a, b), total in totals.items():
+        for plane, each in enumerate(total):
+            if term == MAXIMUM:
+                code.raise_word(each.get().largest_bits(), place(a, b, plane))
+            else:
+                code.add_double(each.get().total(), place(a, b, plane))
+
+
+def _group(term: int) -> int:
+    """How many rows make a side of a block: with many sums a pair, or long code, one."""
+    return 1 if term > EVERY or term == ANY else GROUP
 
 
 @emitted()
-def block_sums(
-    code: Code, first: Any, second: Any, pitch: Any, vectors: Any, sums: Any, stride: Any, height: int, breadth: int, term: int
+def pairs_of_rows(
+    code: Code,
+    tile: Any,
+    pitch: Any,
+    vectors: Any,
+    sums: Any,
+    rows: Any,
+    p: Any,
+    sources: Any,
+    ahead: Any,
+    lines: Any,
+    term: int,
 ) -> None:
-    """Add the sums of `height` rows from `first` on with `breadth` rows from `second` on to a matrix of sums.
+    """Add the sums of all pairs of rows i < j of a tile, for products i <= j, to the matrix (or planes) at `sums`.
 
-    Rows are `pitch` bytes apart, rows of `sums` `stride` bytes. A breadth of zero means the pairs i < j among the rows
-    from `first` on, for products with i = j.
+    The tile's rows are `pitch` bytes apart and `vectors` registers long. While it computes it asks for the next tile:
+    `lines` cache lines at `ahead` bytes from each address in the list at `sources`. Short runs of many rows are more
+    than the processor's own prefetching follows.
     """
+    builder, size = code.builder, _group(term)
+    word = rows.type
+    groups, rest = builder.sdiv(rows, word(size)), builder.srem(rows, word(size))
+    stride = builder.mul(rows, word(8))
+    area = builder.mul(rows, stride)
+
+    def row(index: Any) -> Any:
+        return builder.add(tile, builder.mul(index, pitch))
+
+    def block(i: Any, height: int, j: Any, breadth: int) -> None:
+        def place(a: int, b: int, plane: int) -> Any:
+            line = builder.mul(builder.add(i, word(a)), stride)
+            column = builder.mul(builder.add(j, word(b)), word(8))
+            return builder.add(builder.add(sums, builder.mul(area, word(plane))), builder.add(line, column))
+
+        upper = [row(builder.add(i, word(a))) for a in range(height)]
+        lower = [row(builder.add(j, word(b))) for b in range(breadth)]
+        _block(code, term, p, upper, lower, vectors, place)
+
+    with code.loop(rows) as i, code.loop(lines) as line:
+        code.prefetch(
+            builder.add(builder.add(code.word(code.offset(sources, i, 8)), ahead), builder.mul(line, word(64)))
+        )
+    tail = builder.mul(groups, word(size))
+    with code.loop(groups) as group:
+        i = builder.mul(group, word(size))
+        if size > 1 or term == PRODUCT:
+            block(i, size, i, 0)
+        with code.loop(groups, builder.add(group, word(1))) as other:
+            block(i, size, builder.mul(other, word(size)), size)
+        for left in range(1, size):
+            with code.when(rest, left):
+                block(i, size, tail, left)
+    for left in range(1 if term == PRODUCT else 2, size):
+        with code.when(rest, left):
+            block(tail, left, tail, 0)
+
+
+@emitted()
+def rows_and_point(
+    code: Code, tile: Any, pitch: Any, vectors: Any, sums: Any, rows: Any, p: Any, point: Any, term: int
+) -> None:
+    """Add the sums of every row of a tile with a point, a run of float64, to the vector (or planes) at `sums`."""
     builder = code.builder
-    triangle = breadth == 0
-    extra = 0 if term == PRODUCT else 1
-    pairs = [(a, b) for a in range(height) for b in range(a + extra if triangle else 0, height if triangle else breadth)]
-    rows = [builder.add(first, builder.mul(pitch, pitch.type(a))) for a in range(height)]
-    others = rows if triangle else [builder.add(second, builder.mul(pitch, pitch.type(b))) for b in range(breadth)]
-    zero = code.constant(0.0)
-    totals = {pair: code.variable(zero.bits() if term == MAXIMUM else zero) for pair in pairs}
-    element = zero.value.type.element
-    with code.loop(vectors) as step:
-        x = [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in rows]
-        y = x if triangle else [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in others]
-        for a, b in pairs:
-            totals[a, b].set(plus_term(term, x[a], y[b], totals[a, b].get()))
-    for a, b in pairs:
-        place = code.offset(builder.add(sums, builder.mul(stride, stride.type(a))), b, 8)
-        if term == MAXIMUM:
-            code.raise_word(totals[a, b].get().largest_bits(), place)
-        else:
-            code.add_double(totals[a, b].get().total(), place)
+    size = 1 if term > EVERY or term == ANY else 4
+    word = rows.type
+    groups, rest = builder.sdiv(rows, word(size)), builder.srem(rows, word(size))
+    length = builder.mul(rows, word(8))
+
+    def block(i: Any, height: int) -> None:
+        def place(a: int, b: int, plane: int) -> Any:
+            return builder.add(
+                builder.add(sums, builder.mul(length, word(plane))), builder.mul(builder.add(i, word(a)), word(8))
+            )
+
+        upper = [builder.add(tile, builder.mul(builder.add(i, word(a)), pitch)) for a in range(height)]
+        _block(code, term, p, upper, [point], vectors, place)
+
+    with code.loop(groups) as group:
+        block(builder.mul(group, word(size)), size)
+    for left in range(1, size):
+        with code.when(rest, left):
+            block(builder.mul(groups, word(size)), left)

@@ -1,176 +1,235 @@
-"""Sums of powers of differences: between all pairs of rows, and between rows and a point."""
+"""Sums of powers of differences: between all pairs of rows, and between rows and a point.
+
+All sums are float64 sums of float64 powers of float64 differences: nearly equal rows keep their digits, and the
+difference of two float32 numbers never overflows. The powers may: sums are raw, and a caller that finds one infinite or
+vanishing asks for it again, scaled.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at
+from mixtailor.kernels._numba import exact_kernel, run_at
+from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point
+from mixtailor.kernels.lanes import DOUBLES
+from mixtailor.kernels.tiles import RUN, fill
 
 __all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
 
-RUN = 512
-
 Floats = NDArray[np.float64]
-Addresses = NDArray[np.intp]
+Indices = NDArray[np.intp]
+
+LARGEST_WHOLE = 64  # whole powers beyond are taken by logarithms: each has a kernel of its own
+TOGETHER = 16  # powers up to here can be had all at once
+PASS = 8192  # coordinates that one power after the other sees while they are in the second-level cache
 
 
-@kernel
-def _load(addresses: Addresses, like: Any, start: int, length: int, tile: Floats) -> None:
-    for j in range(addresses.size):
-        row = run_at(addresses[j], like, start, length)
-        target = tile[j]
-        for c in range(length):
-            target[c] = row[c]
-
-
-@kernel
-def _sum(a: Floats, b: Floats, length: int, p: float, before: float) -> float:
-    """Sum of ``|a - b|^p``, or their maximum for an infinite p, on top of `before`."""
-    total = 0.0
+def term_of(p: float) -> int:
+    """The constant that stands for |x - y|^p in `blocks`."""
     if p == np.inf:
-        largest = before
-        for c in range(length):
-            difference = abs(a[c] - b[c])
-            if difference > largest or difference != difference:
-                largest = difference
-            if largest != largest:
-                break
-        return largest
-    if p == 1.0:
-        for c in range(length):
-            total += abs(a[c] - b[c])
-    elif p == 2.0:
-        for c in range(length):
-            difference = a[c] - b[c]
-            total += difference * difference
-    else:
-        for c in range(length):
-            total += abs(a[c] - b[c]) ** p
-    return before + total
+        return MAXIMUM
+    return int(4 * p) if 4 * p == int(4 * p) and p <= LARGEST_WHOLE else ANY
 
 
-@kernel
-def pair_sums(addresses: Addresses, like: Any, width: int, powers: Floats) -> Floats:
+@functools.cache
+def _pairs(term: int) -> Callable[[Indices, Any, int, float], Floats]:
+    planes = max(1, term - EVERY)
+
+    @exact_kernel
+    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any) -> Any:
+        rows = addresses.size
+        answer = np.zeros((planes, rows, rows))
+        tile = np.empty((rows, RUN))
+        faults = np.zeros(rows)
+        for start in range(0, width, RUN):
+            length = min(RUN, width - start)
+            fill(addresses, like, start, length, tile, faults)
+            vectors = (length + DOUBLES - 1) // DOUBLES
+            ahead = (start + RUN) * like.itemsize
+            lines = min(RUN, max(0, width - start - RUN)) * like.itemsize // 64
+            pairs_of_rows(
+                tile.ctypes.data,
+                8 * RUN,
+                vectors,
+                answer.ctypes.data,
+                rows,
+                p,
+                addresses.ctypes.data,
+                ahead,
+                lines,
+                term,
+            )
+        for plane in range(planes):
+            for i in range(rows):
+                answer[plane, i, i] = faults[i]
+                for j in range(i):
+                    answer[plane, i, j] = answer[plane, j, i]
+        return answer
+
+    return sums_of_pairs
+
+
+@functools.cache
+def _points(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
+    planes = max(1, term - EVERY)
+
+    @exact_kernel
+    def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, p: Any) -> Any:
+        rows = addresses.size
+        answer = np.zeros((planes, rows))
+        tile = np.empty((rows + 1, RUN))
+        faults = np.zeros(rows)
+        for start in range(0, width, RUN):
+            length = min(RUN, width - start)
+            fill(addresses, like, start, length, tile, faults)
+            tile[rows] = 0.0
+            tile[rows, :length] = point[start : start + length]
+            vectors = (length + DOUBLES - 1) // DOUBLES
+            rows_and_point(
+                tile.ctypes.data, 8 * RUN, vectors, answer.ctypes.data, rows, p, tile[rows].ctypes.data, term
+            )
+        return answer
+
+    return sums_to_point
+
+
+@functools.cache
+def _combinations(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
+    @exact_kernel
+    def sums_to_combination(addresses: Any, like: Any, width: Any, weights: Any, p: Any) -> Any:
+        rows = addresses.size
+        answer = np.zeros(rows)
+        tile = np.empty((rows, RUN))
+        point = np.empty(RUN)
+        faults = np.zeros(rows)
+        for start in range(0, width, RUN):
+            length = min(RUN, width - start)
+            fill(addresses, like, start, length, tile, faults)
+            point[:] = 0.0
+            vectors = (length + DOUBLES - 1) // DOUBLES
+            for j in range(rows):
+                weight = weights[j]
+                if weight != 0.0:
+                    row = tile[j]
+                    for c in range(vectors * DOUBLES):
+                        point[c] += weight * row[c]
+            rows_and_point(tile.ctypes.data, 8 * RUN, vectors, answer.ctypes.data, rows, p, point.ctypes.data, term)
+        return answer
+
+    return sums_to_combination
+
+
+def _by_power(rows: int, width: int, powers: Floats, shape: tuple[int, ...], ask: Callable[..., Floats]) -> Floats:
+    """Planes of sums, one a power: ``ask(term, p, start, length)`` adds up over runs that stay in the cache."""
+    answer = np.zeros((powers.size, *shape))
+    whole = [p == int(p) and p <= TOGETHER for p in powers if p < np.inf]
+    if sum(whole) > 3 and all(whole) and len(whole) == powers.size:
+        every = ask(EVERY + int(powers.max()), 0.0, 0, width)
+        return every[powers.astype(np.intp) - 1]
+    run = width if powers.size == 1 else PASS
+    for start in range(0, width, max(1, run)):
+        length = min(run, width - start)
+        for plane, p in enumerate(powers):
+            part = ask(term_of(p), float(p), start, length).reshape(shape)
+            answer[plane] = np.maximum(answer[plane], part) if p == np.inf else answer[plane] + part
+    return answer
+
+
+def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats) -> Floats:
     """``sum |x_i - x_j|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
 
-    The sums are raw: they overflow or underflow where the powers do. A faulty row has NaN on its diagonal.
+    The sums are raw: they overflow or vanish where the powers do. Sums with a row that is not finite are not finite,
+    and neither is its diagonal, which is zero for all others.
     """
     rows = addresses.size
-    answer = np.zeros((powers.size, rows, rows))
-    tile = np.empty((rows, RUN))
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        _load(addresses, like, start, length, tile)
-        for q in range(powers.size):
-            for i in range(rows):
-                for j in range(i, rows):
-                    answer[q, i, j] = _sum(tile[i], tile[j], length, powers[q], answer[q, i, j])
-    for q in range(powers.size):
-        for i in range(rows):
-            for j in range(i):
-                answer[q, i, j] = answer[q, j, i]
-    return answer
+
+    def ask(term: int, p: float, start: int, length: int) -> Floats:
+        return _pairs(term)(addresses + start * like.itemsize, like, length, p)
+
+    return _by_power(rows, width, powers, (rows, rows), ask)
 
 
-@kernel
-def pair_sums_scaled(
-    addresses: Addresses,
-    like: Any,
-    width: int,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-    p: float,
-    scales: Floats,
-) -> Floats:
-    """``sum (|x_i - x_j| / scale)^p`` for the listed pairs: for those whose raw sums left the range of float64."""
-    answer = np.zeros(first.size)
-    tile = np.empty((3, RUN))
-    tile[2] = 0.0
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        for pair in range(first.size):
-            a = run_at(addresses[first[pair]], like, start, length)
-            b = run_at(addresses[second[pair]], like, start, length)
-            for c in range(length):
-                tile[0, c] = (np.float64(a[c]) - np.float64(b[c])) / scales[pair]
-            answer[pair] = _sum(tile[0], tile[2], length, p, answer[pair])
-    return answer
-
-
-@kernel
-def pair_maxima(
-    addresses: Addresses, like: Any, width: int, first: NDArray[np.intp], second: NDArray[np.intp]
-) -> Floats:
-    """``max |x_i - x_j|`` for the listed pairs."""
-    answer = np.zeros(first.size)
-    tile = np.empty((2, RUN))
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        for pair in range(first.size):
-            a = run_at(addresses[first[pair]], like, start, length)
-            b = run_at(addresses[second[pair]], like, start, length)
-            for c in range(length):
-                tile[0, c] = a[c]
-                tile[1, c] = b[c]
-            answer[pair] = _sum(tile[0], tile[1], length, np.inf, answer[pair])
-    return answer
-
-
-@kernel
-def point_sums(addresses: Addresses, like: Any, width: int, point: Floats, powers: Floats) -> Floats:
+def point_sums(addresses: Indices, like: NDArray[Any], width: int, point: Floats, powers: Floats) -> Floats:
     """``sum |x_i - point|^p`` for every row and every p, (P, k)."""
-    rows = addresses.size
-    answer = np.zeros((powers.size, rows))
-    tile = np.empty((rows, RUN))
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        _load(addresses, like, start, length, tile)
-        part = point[start : start + length]
-        for q in range(powers.size):
-            for i in range(rows):
-                answer[q, i] = _sum(tile[i], part, length, powers[q], answer[q, i])
-    return answer
+
+    def ask(term: int, p: float, start: int, length: int) -> Floats:
+        return _points(term)(addresses + start * like.itemsize, like, length, point[start : start + length], p)
+
+    return _by_power(addresses.size, width, powers, (addresses.size,), ask)
 
 
-@kernel
-def point_sums_scaled(addresses: Addresses, like: Any, width: int, point: Floats, p: float, scales: Floats) -> Floats:
-    """``sum (|x_i - point| / scale_i)^p`` for every row."""
-    rows = addresses.size
-    answer = np.zeros(rows)
-    tile = np.empty((2, RUN))
-    tile[1] = 0.0
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        for i in range(rows):
-            row = run_at(addresses[i], like, start, length)
-            for c in range(length):
-                tile[0, c] = (row[c] - point[start + c]) / scales[i]
-            answer[i] = _sum(tile[0], tile[1], length, p, answer[i])
-    return answer
-
-
-@kernel
-def combination_sums(addresses: Addresses, like: Any, width: int, weights: Floats, p: float) -> Floats:
+def combination_sums(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
     """``sum |x_i - sum_j weights_j x_j|^p`` for every row, the combination formed tile by tile.
 
     Rows of weight zero take no part in the combination: they are skipped, not multiplied.
     """
-    rows = addresses.size
-    answer = np.zeros(rows)
-    tile = np.empty((rows, RUN))
-    point = np.empty(RUN)
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        _load(addresses, like, start, length, tile)
-        point[:] = 0.0
-        for j in range(rows):
-            weight = weights[j]
-            if weight != 0.0:
-                for c in range(length):
-                    point[c] += weight * tile[j, c]
-        for i in range(rows):
-            answer[i] = _sum(tile[i], point, length, p, answer[i])
-    return answer
+    return _combinations(term_of(p))(addresses, like, width, weights, float(p))
+
+
+@functools.cache
+def _differences(term: int) -> Callable[..., Floats]:
+    @exact_kernel
+    def sums_of_differences(
+        addresses: Any, like: Any, width: Any, first: Any, second: Any, point: Any, scales: Any, p: Any
+    ) -> Any:
+        """Rows `first` minus rows `second`, where a negative second is the point, over their scales."""
+        answer = np.zeros(first.size)
+        tile = np.zeros((2, RUN))
+        for start in range(0, width, RUN):
+            length = min(RUN, width - start)
+            vectors = (length + DOUBLES - 1) // DOUBLES
+            for pair in range(first.size):
+                scale = scales[pair]
+                a = run_at(addresses[first[pair]], like, start, length)
+                target = tile[0]
+                target[(vectors - 1) * DOUBLES : vectors * DOUBLES] = 0.0
+                if second[pair] < 0:
+                    part = point[start : start + length]
+                    for c in range(length):
+                        target[c] = (np.float64(a[c]) - part[c]) / scale
+                else:
+                    b = run_at(addresses[second[pair]], like, start, length)
+                    for c in range(length):
+                        target[c] = (np.float64(a[c]) - np.float64(b[c])) / scale
+                rows_and_point(
+                    tile.ctypes.data,
+                    8 * RUN,
+                    vectors,
+                    answer.ctypes.data + 8 * pair,
+                    np.int64(1),
+                    p,
+                    tile[1].ctypes.data,
+                    term,
+                )
+        return answer
+
+    return sums_of_differences
+
+
+_NOWHERE = np.zeros(0)
+
+
+def pair_sums_scaled(
+    addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices, p: float, scales: Floats
+) -> Floats:
+    """``sum (|x_i - x_j| / scale)^p`` for the listed pairs: those whose raw sums left the range of float64."""
+    return _differences(term_of(p))(addresses, like, width, first, second, _NOWHERE, scales, float(p))
+
+
+def pair_maxima(addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices) -> Floats:
+    """``max |x_i - x_j|`` for the listed pairs."""
+    return _differences(MAXIMUM)(addresses, like, width, first, second, _NOWHERE, np.ones(first.size), np.inf)
+
+
+def point_sums_scaled(
+    addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float, scales: Floats
+) -> Floats:
+    """``sum (|x_i - point| / scale_i)^p`` for every row."""
+    first = np.arange(addresses.size, dtype=np.intp)
+    second = np.full(addresses.size, -1, dtype=np.intp)
+    return _differences(term_of(p))(addresses, like, width, first, second, point, scales, float(p))

@@ -100,7 +100,19 @@ class Lanes:
     def bits(self) -> Lanes:
         """The same bits as integers."""
         width = 64 if self.value.type.element == _DOUBLE else 32
-        return self._with(self.code.builder.bitcast(self.value, ir.VectorType(ir.IntType(width), self.value.type.count)))
+        return self._with(
+            self.code.builder.bitcast(self.value, ir.VectorType(ir.IntType(width), self.value.type.count))
+        )
+
+    def number(self) -> Lanes:
+        """The same bits as float64 (or float32) again: the inverse of `bits`."""
+        element = _DOUBLE if self.value.type.element.width == 64 else _FLOAT
+        return self._with(self.code.builder.bitcast(self.value, ir.VectorType(element, self.value.type.count)))
+
+    def integer(self, operation: str, constant: int) -> Lanes:
+        """An operation of integers with a constant: "add", "and_", "or_", "shl", "lshr"."""
+        kind = self.value.type
+        return self._with(getattr(self.code.builder, operation)(self.value, ir.Constant(kind, [constant] * kind.count)))
 
     def larger_bits(self, other: Lanes) -> Lanes:
         """The maximum of two registers of integers, unsigned."""
@@ -169,6 +181,10 @@ class Code:
         factor = _WORD(size) if not isinstance(step, int) else None
         return self.builder.add(address, _WORD(step * size) if factor is None else self.builder.mul(step, factor))
 
+    def is_single(self, element: Any) -> bool:
+        """Whether numbers of this type are float32."""
+        return bool(element == _FLOAT)
+
     def word(self, address: Any) -> Any:
         """The 64-bit integer at an address."""
         return self.builder.load(self.builder.inttoptr(address, _WORD.as_pointer()))
@@ -190,10 +206,23 @@ class Code:
         self.builder.store(lanes.value, slot)
         return Variable(self, slot)
 
+    def prefetch(self, address: Any) -> None:
+        """Ask for the cache line at `address`; harmless wherever it points."""
+        pointer = self.builder.inttoptr(address, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        function = self.function("llvm.prefetch.p0", ir.VoidType(), [pointer.type, number, number, number])
+        self.builder.call(function, [pointer, number(0), number(2), number(1)])
+
     @contextlib.contextmanager
-    def loop(self, count: Any) -> Iterator[Any]:
-        """A loop from 0 to `count`, a register or an int."""
-        with cgutils.for_range(self.builder, _WORD(count) if isinstance(count, int) else count) as step:
+    def when(self, value: Any, equals: int) -> Iterator[None]:
+        """Only if an integer has this value."""
+        with self.builder.if_then(self.builder.icmp_signed("==", value, value.type(equals))):
+            yield
+
+    @contextlib.contextmanager
+    def loop(self, count: Any, start: Any = None) -> Iterator[Any]:
+        """A loop from `start`, or 0, to `count`, a register or an int."""
+        with cgutils.for_range(self.builder, _WORD(count) if isinstance(count, int) else count, start) as step:
             yield step.index
 
 
@@ -220,14 +249,16 @@ def _size(element: Any) -> int:
 def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make ``emit(code, *arguments)`` callable from a kernel.
 
-    A constant integer argument reaches `emit` as an int, any other integer as a register, a float as a register, and an
-    array as the type of its elements: it stands for the rows' dtype.
+    A parameter annotated as ``int`` must be a constant in the calling kernel and reaches `emit` as that int. Any other
+    number arrives as a register, and an array as the type of its elements: it stands for the rows' dtype.
     """
 
     def decorate(emit: Callable[..., Any]) -> Callable[..., Any]:
+        constant = [kind == "int" for name, kind in emit.__annotations__.items() if name not in ("code", "return")]
+
         @functools.wraps(emit)  # numba reads the number of arguments from the signature, which this carries over
         def declare(typing_context: Any, *arguments: Any) -> Any:
-            operands = [_operand(kind) for kind in arguments]
+            kinds = [kind if fixed else _operand(kind) for kind, fixed in zip(arguments, constant, strict=True)]
 
             def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
                 given = [
@@ -236,12 +267,12 @@ def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callabl
                     else context.get_data_type(kind.dtype)
                     if isinstance(kind, types.Array)
                     else value
-                    for kind, value in zip(arguments, values, strict=True)
+                    for kind, value in zip(kinds, values, strict=True)
                 ]
                 result = emit(Code(builder), *given)
                 return context.get_dummy_value() if result is None else result
 
-            return returns(*operands), generate
+            return returns(*kinds), generate
 
         return intrinsic(prefer_literal=True)(declare)  # type: ignore[no-any-return]
 
@@ -249,6 +280,6 @@ def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callabl
 
 
 def _operand(kind: Any) -> Any:
-    if isinstance(kind, types.IntegerLiteral | types.Array):
+    if isinstance(kind, types.Array):
         return kind
     return types.float64 if isinstance(kind, types.Float) else types.int64

@@ -13,7 +13,9 @@ import operator
 import secrets
 import threading
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate, pairwise
 from typing import TypedDict, final
 
 import numpy as np
@@ -121,29 +123,24 @@ def _probabilities(probabilities: Iterable[float], count: int) -> list[float]:
     return numbers
 
 
-def pick(weights: Iterable[int], block: Callable[[int], bytes]) -> int:
-    r"""Draw an index in proportion to integer weights, by rejection.
+def below(total: int, block: Callable[[int], bytes]) -> int:
+    r"""An integer from 0 to total - 1, each equally likely, by rejection.
 
-    With :math:`W = \sum_i w_i` and b the bits of W - 1, b random bits are an integer below :math:`2^b`; one that is not
-    below W is thrown away and the next is taken, so each of the W integers is equally likely. Fewer than two attempts
-    are expected.
+    With b the bits of total - 1, b random bits are an integer below :math:`2^b`; one that is not below the total is
+    thrown away and the next is taken. Fewer than two attempts are expected.
 
     Parameters
     ----------
-    weights : iterable of int
-        Not negative, and not all zero.
+    total : int
+        At least 1.
     block : callable
-        32 random bytes for each counter 0, 1, 2, ... An attempt takes as many blocks as W has 256-bit words.
+        32 random bytes for each counter 0, 1, 2, ... An attempt takes as many blocks as b has 256-bit words.
 
     Examples
     --------
-    >>> pick([0, 1, 0], lambda counter: bytes(32))
-    1
+    >>> below(6, lambda counter: bytes([0xFF if counter == 0 else 0x7F]) * 32)  # 111... is 7, 011... is 3
+    3
     """
-    bounds = list(weights)
-    total = sum(bounds)
-    if total <= 0 or min(bounds) < 0:
-        raise ValueError("A draw needs weights that are not negative and not all zero.")
     bits = (total - 1).bit_length()
     blocks = -(-bits // (8 * KEY_BYTES))
     counter = 0
@@ -152,12 +149,21 @@ def pick(weights: Iterable[int], block: Callable[[int], bytes]) -> int:
         counter += blocks
         number = int.from_bytes(attempt, "big") >> (8 * len(attempt) - bits)
         if number < total:
-            break
-    for index, weight in enumerate(bounds):
-        if number < weight:
-            return index
-        number -= weight
-    raise AssertionError("unreachable: the number is below the sum of the weights")
+            return number
+
+
+def pick(weights: Iterable[int], block: Callable[[int], bytes]) -> int:
+    """Draw an index in exact proportion to integer weights, from the blocks that `below` takes.
+
+    Examples
+    --------
+    >>> pick([0, 1, 0], lambda counter: bytes(32))
+    1
+    """
+    bounds = list(accumulate(weights))
+    if not bounds or bounds[0] < 0 or bounds[-1] <= 0 or any(after < before for before, after in pairwise(bounds)):
+        raise ValueError("A draw needs weights that are not negative and not all zero.")
+    return bisect_right(bounds, below(bounds[-1], block))
 
 
 def generator_of(key: bytes) -> np.random.Generator:
@@ -187,9 +193,14 @@ class Entropy(ABC):
 
     def index(self, probabilities: Iterable[float] | None, count: int, purpose: str = "draw") -> int:
         """Draw one of `count` rules, uniformly or with exactly the given probabilities. Takes one key."""
-        weights = weights_of(probabilities, count)
+        weights = None if probabilities is None else weights_of(probabilities, count)
+        count = _count(count)
         key = self.key(purpose)
-        return pick(weights, lambda counter: keyed_hash(key, "mixtailor index 1", counter))
+
+        def block(counter: int) -> bytes:
+            return keyed_hash(key, "mixtailor index 1", counter)
+
+        return below(count, block) if weights is None else pick(weights, block)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """A numpy generator from a fresh key."""

@@ -1,4 +1,4 @@
-"""The audit trail: draws that anybody can check afterwards, and nobody, the server included, can choose.
+"""The audit trail: draws that anybody can check afterwards.
 
 Before training the server publishes a commitment. Each round the rows are in hand before the draw, the draw follows
 from them and from a secret that the commitment binds, and the log says so. At the end the secret is revealed, and

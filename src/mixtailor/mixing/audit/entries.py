@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NoReturn
 
 from mixtailor.mixing.audit.merkle import is_hash
@@ -101,7 +101,7 @@ def hash_of(line: bytes) -> str:
 
 def encode(entry: Entry) -> bytes:
     """The one way to write an entry."""
-    found = {**asdict(entry), "kind": entry.kind}
+    found = {**vars(entry), "kind": entry.kind}
     return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 

@@ -136,8 +136,12 @@ class Proof:
             return False
         if len(self.path) > LONGEST_PATH:
             return False
-        leaf = leaf_hash(self.worker, bytes.fromhex(self.digest))
-        reached = root_along(leaf, self.index, self.size, [bytes.fromhex(step) for step in self.path])
+        try:
+            leaf = leaf_hash(self.worker, bytes.fromhex(self.digest))
+            path = [bytes.fromhex(step) for step in self.path]
+        except ValueError:  # not hexadecimal, or a name that is not text: made by hand, not by `from_json`
+            return False
+        reached = root_along(leaf, self.index, self.size, path)
         return reached is not None and reached.hex() == self.root
 
     def to_json(self) -> str:

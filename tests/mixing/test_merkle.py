@@ -1,0 +1,171 @@
+"""The Merkle tree: every row can be proven, and nothing else can."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixtailor.mixing.audit.merkle import (
+    Proof,
+    leaf_hash,
+    leaves_of,
+    node_hash,
+    path_of,
+    root_along,
+    root_of,
+)
+
+
+def digests_of(size: int) -> dict[str, bytes]:
+    """Rows of `size` workers, named so that their order as text is not their order as numbers."""
+    return {f"worker {number}": hashlib.sha256(bytes([number])).digest() for number in range(size)}
+
+
+def proof_of(size: int, index: int) -> Proof:
+    """The proof of one worker among `size`."""
+    digests = digests_of(size)
+    workers, leaves = leaves_of(digests)
+    path = tuple(step.hex() for step in path_of(leaves, index))
+    worker = workers[index]
+    return Proof("run", 3, "ab" * 32, worker, digests[worker].hex(), index, size, path, root_of(leaves).hex())
+
+
+def naive_root(leaves: list[bytes]) -> bytes:
+    """Level by level, an odd one carried up: another way to the same tree."""
+    while len(leaves) > 1:
+        pairs = [node_hash(left, right) for left, right in zip(leaves[::2], leaves[1::2], strict=False)]
+        leaves = pairs + ([leaves[-1]] if len(leaves) % 2 else [])
+    return leaves[0]
+
+
+@pytest.mark.parametrize("size", range(1, 41))
+def test_every_leaf_proves_itself_and_no_other(size: int) -> None:
+    """Each of n leaves leads to the root from its own place, from no other place, and in no tree of another depth."""
+    _, leaves = leaves_of(digests_of(size))
+    root = root_of(leaves)
+    assert root == naive_root(leaves)
+    for index, leaf in enumerate(leaves):
+        path = path_of(leaves, index)
+        assert root_along(leaf, index, size, path) == root
+        assert proof_of(size, index).holds()
+        for other in range(-1, size + 1):
+            assert other == index or root_along(leaf, other, size, path) != root
+        assert root_along(leaf, index, size, [*path, leaf]) is None
+        assert not path or root_along(leaf, index, size, path[1:]) is None
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1))), st.data())
+def test_any_changed_bit_breaks_a_proof(place: tuple[int, int], data: st.DataObject) -> None:
+    """Flip one bit of the digest, the root, a step of the path or the name: it no longer holds."""
+    proof = proof_of(*place)
+    assert proof.holds()
+    kinds = ["digest", "root", "worker"] + ["path"] * bool(proof.path)
+    kind = data.draw(st.sampled_from(kinds))
+    bit = data.draw(st.integers(0, 255))
+
+    def flip(text: str) -> str:
+        return (int(text, 16) ^ (1 << bit)).to_bytes(32, "big").hex()
+
+    if kind == "worker":
+        changed = replace(proof, worker=proof.worker + "x")
+    elif kind == "path":
+        step = data.draw(st.integers(0, len(proof.path) - 1))
+        path = tuple(flip(hash) if number == step else hash for number, hash in enumerate(proof.path))
+        changed = replace(proof, path=path)
+    elif kind == "digest":
+        changed = replace(proof, digest=flip(proof.digest))
+    else:
+        changed = replace(proof, root=flip(proof.root))
+    assert not changed.holds()
+
+
+def test_the_tree_is_worked_out_by_hand() -> None:
+    """Three leaves: the first two meet below, the third joins at the top; leaves and nodes hash differently."""
+    first, second, third = (hashlib.sha256(b"\x00" + body(name)).digest() for name in "abc")
+    below = hashlib.sha256(b"\x01" + first + second).digest()
+    _, leaves = leaves_of({"c": b"c" * 32, "a": b"a" * 32, "b": b"b" * 32})
+    assert root_of(leaves) == hashlib.sha256(b"\x01" + below + third).digest()
+    assert leaf_hash("a", b"a" * 32) == first
+
+
+def body(name: str) -> bytes:
+    """Name and digest, each behind its length."""
+    return (1).to_bytes(8, "big") + name.encode() + (32).to_bytes(8, "big") + name.encode() * 32
+
+
+def test_the_order_of_arrival_does_not_matter() -> None:
+    """Rows are sorted by worker, so the server cannot choose a root by choosing an order."""
+    digests = digests_of(12)
+    assert leaves_of(digests) == leaves_of(dict(reversed(digests.items())))
+
+
+def test_a_worker_checks_what_it_sent() -> None:
+    """The proof of another row, or of another root, is not the worker's."""
+    proof = proof_of(5, 2)
+    sent = bytes.fromhex(proof.digest)
+    assert proof.holds(digest=sent, root=proof.root)
+    assert not proof.holds(digest=bytes(32)) and not proof.holds(root="0" * 64)
+    assert not replace(proof, path=("00" * 32,) * 100).holds()
+    assert not replace(proof, digest="no digits").holds() and not replace(proof, worker="\ud800").holds()
+
+
+def test_proofs_travel_as_json() -> None:
+    """A proof comes back as it was sent."""
+    proof = proof_of(9, 4)
+    assert Proof.from_json(proof.to_json()) == proof and Proof.from_json(proof.to_json()).holds()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index": -1},
+        {"index": "0"},
+        {"index": True},
+        {"size": 2**53},
+        {"round": 1.0},
+        {"root": "AB" * 32},
+        {"root": "ab"},
+        {"digest": None},
+        {"path": "ab"},
+        {"path": ["zz" * 32]},
+        {"worker": 3},
+        {"worker": "\x1b[2J"},
+        {"extra": 1},
+    ],
+)
+def test_a_proof_from_outside_is_read_strictly(change: dict[str, object]) -> None:
+    """Wrong types, wrong digits, unknown fields and control characters are a sentence."""
+    found = {**json.loads(proof_of(9, 4).to_json()), **change}
+    with pytest.raises(ValueError, match="proof"):
+        Proof.from_json(json.dumps(found))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, "nonsense", "null"])
+def test_what_is_not_a_proof_is_refused(text: str) -> None:
+    """Not JSON, not an object, nested without end."""
+    with pytest.raises(ValueError, match="A proof must"):
+        Proof.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("digests", "error", "sentence"),
+    [
+        ({}, ValueError, "at least one row"),
+        ([], ValueError, "at least one row"),
+        ({1: bytes(32)}, TypeError, "named by strings"),
+        ({"a": bytes(31)}, ValueError, "32 bytes of a SHA-256"),
+        ({"a": "0" * 32}, ValueError, "32 bytes of a SHA-256"),
+        ({"a\n": bytes(32)}, ValueError, "printable"),
+        ({"\ud800": bytes(32)}, ValueError, "printable"),
+    ],
+)
+def test_wrong_digests_get_their_sentence(digests: object, error: type[Exception], sentence: str) -> None:
+    """No rows, names that are not text, digests that are none."""
+    with pytest.raises(error, match=sentence):
+        leaves_of(digests)  # type: ignore[arg-type]

@@ -256,7 +256,7 @@ class _Round:
                 point = rule.decide(home)
                 answer = home.at(point)
             except Faulty as found:
-                faults.update(dict.fromkeys(found.rows, "not finite"))
+                faults.update(dict.fromkeys(found.rows, found.reason))
                 home = home.only([k for k, row in enumerate(home.received) if row not in faults])
                 continue
             return self._aggregation(rule, point, self.arrival.restore(answer, home), home, faults)

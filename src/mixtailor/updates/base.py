@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from mixtailor.kernels import threads
 from mixtailor.updates import geometry
 from mixtailor.updates.engine import Engine, Floats, Integers
 from mixtailor.updates.points import Columns, Combination, Given, Point
@@ -24,14 +23,18 @@ Rows: TypeAlias = Sequence[int] | Integers
 # Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
 _TINY = 1e-280
 _HUGE = float(np.finfo(np.float64).max)
+# A pass holds at most about this many numbers of answers that are still to be summed, or those of so many runs.
+_HELD = 1 << 17
+_LEAST_RUNS = 8
 
 
-class Faulty(Exception):  # noqa: N818  # a signal between a home and the rule's caller, not an error a user meets
-    """Received rows hold non-finite entries; the caller takes them out and starts again."""
+class Faulty(Exception):  # a signal between a home and the rule's caller, not an error a user meets
+    """Received rows prove a fault, most often by non-finite entries; the caller takes them out and starts again."""
 
-    def __init__(self, rows: Sequence[int]) -> None:
-        super().__init__(f"rows {list(rows)} are not finite")
+    def __init__(self, rows: Sequence[int], reason: str = "not finite") -> None:
+        super().__init__(f"rows {list(rows)} are {reason}")
         self.rows = tuple(int(row) for row in rows)
+        self.reason = reason
 
 
 @dataclass
@@ -196,15 +199,17 @@ class Updates(ABC):
 
     def dots(self, point: Point) -> Floats:
         """The inner products of the rows with a point, n numbers."""
-        return self._sum(lambda start, stop, block: self.engine.point_dots(block, self.values(point, start, stop)))
+        return self._sum(
+            lambda start, stop, block: self.engine.point_dots(block, self.values(point, start, stop)), size=self.n
+        )
 
     def dot(self, first: Point, second: Point) -> float:
         """The inner product of two points: does the answer still descend?"""
         total = self._total(
-            lambda start, stop: np.array(
-                self.engine.dot(self.values(first, start, stop), self.values(second, start, stop))
-            )
+            lambda start, stop: self.engine.dot(self.values(first, start, stop), self.values(second, start, stop))
         )
+        if not np.isfinite(total):
+            self.home.examine()
         return float(total)
 
     def products(self, about: Point | None = None) -> Floats:
@@ -244,15 +249,28 @@ class Updates(ABC):
             self.home.examine()
         return values
 
-    def _parts(self, question: Callable[[int, int], Floats]) -> list[Floats]:
-        return threads.over([partial(question, start, stop) for start, stop in self.runs()])
+    def _fold(
+        self, question: Callable[[int, int], Any], *, size: int, maximum: "bool | np.ndarray[Any, Any]" = False
+    ) -> Floats:
+        """The answers for all runs, each of `size` numbers: their sums, or maxima, or both by a mask of the first axis.
 
-    def _total(self, question: Callable[[int, int], Floats]) -> Floats:
-        # In the order of the runs, whatever the threads did: the same bits every time.
-        return self.home.reduce(np.sum(np.stack(self._parts(question)), axis=0))
+        In the order of the runs, whatever the threads did: the same bits every time.
+        """
+        runs = self.runs()
+        step = max(_LEAST_RUNS, _HELD // max(size, 1))
+        total: Floats | None = None
+        for at in range(0, len(runs), step):
+            parts = self.home.gathered([partial(question, start, stop) for start, stop in runs[at : at + step]])
+            part = _reduced(parts, maximum)
+            total = part if total is None else _reduced(np.stack([total, part]), maximum)
+        assert total is not None  # there is always one run, though it may be empty
+        return total
 
-    def _sum(self, question: Callable[[int, int, Any], Floats]) -> Floats:
-        total = self._total(lambda start, stop: question(start, stop, self.block(start, stop)))
+    def _total(self, question: Callable[[int, int], Any], *, size: int = 1) -> Floats:
+        return self.home.reduce(self._fold(question, size=size))
+
+    def _sum(self, question: Callable[[int, int, Any], Any], *, size: int = 1) -> Floats:
+        total = self._total(lambda start, stop: question(start, stop, self.block(start, stop)), size=size)
         if not np.isfinite(total).all():
             self.home.examine()
         return total
@@ -268,7 +286,7 @@ class Updates(ABC):
         def question(_start: int, _stop: int, block: Any) -> Floats:
             return self.engine.gram(self.engine.with_origin(block) if origin else block, about, inverse_scales)
 
-        return self._sum(question)
+        return self._sum(question, size=(self.n + 1) ** 2)
 
     def _zero_is_exact(self, _p: float) -> bool:
         """Whether a sum of p-th powers that is zero means equal rows, and not underflow."""
@@ -276,15 +294,18 @@ class Updates(ABC):
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         powers = np.array(norms)
-        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers))
+        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers), size=self.n**2)
         return {p: self._repaired_pairs(p, total) for p, total in zip(norms, sums, strict=True)}
 
-    def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Floats]) -> Floats:
-        parts = np.stack(self._parts(lambda start, stop: question(self.block(start, stop))))
+    def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
         infinite = np.isinf(powers)
-        total = np.empty(parts.shape[1:])
-        total[~infinite] = self.home.reduce(parts[:, ~infinite].sum(axis=0))
-        total[infinite] = self.home.reduce(parts[:, infinite].max(axis=0), maximum=True)
+        total = self._fold(
+            lambda start, stop: question(self.block(start, stop)), size=size * len(powers), maximum=infinite
+        )
+        if infinite.any():
+            total[infinite] = self.home.reduce(total[infinite], maximum=True)
+        if not infinite.all():
+            total[~infinite] = self.home.reduce(total[~infinite])
         if not np.isfinite(total).all():
             self.home.examine()
         return total
@@ -297,14 +318,19 @@ class Updates(ABC):
         answer = sums.copy() if np.isinf(p) else sums ** (1.0 / p)
         if len(first):
             scales = self.home.reduce(
-                np.max(self._parts(lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second)), axis=0),
+                self._fold(
+                    lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second),
+                    size=len(first),
+                    maximum=True,
+                ),
                 maximum=True,
             )
             exact = np.minimum(scales, _HUGE)
             if not np.isinf(p):
                 scaled = np.where(scales > 0, exact, 1.0)
                 sums = self._total(
-                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled)
+                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled),
+                    size=len(first),
                 )
                 with np.errstate(over="ignore"):
                     exact = np.minimum(scaled * np.minimum(sums, _HUGE) ** (1.0 / p), _HUGE)
@@ -322,13 +348,17 @@ class Updates(ABC):
         def of(powers: Floats) -> Floats:
             if isinstance(point, Combination) and point.updates is self and len(powers) == 1:
                 return self._sums_and_maxima(
-                    powers, lambda block: self.engine.combination_sums(block, point.weights, float(powers[0]))[None]
+                    powers,
+                    lambda block: self.engine.combination_sums(block, point.weights, float(powers[0]))[None],
+                    size=self.n,
                 )
-            parts = np.stack(
-                self._parts(lambda a, b: self.engine.point_sums(self.block(a, b), values(a, b), powers))
+            largest = bool(np.isinf(powers[0]))
+            total = self._fold(
+                lambda a, b: self.engine.point_sums(self.block(a, b), values(a, b), powers),
+                size=self.n,
+                maximum=largest,
             )
-            total = (parts.max if np.isinf(powers[0]) else parts.sum)(axis=0)
-            total = self.home.reduce(total, maximum=bool(np.isinf(powers[0])))
+            total = self.home.reduce(total, maximum=largest)
             if not np.isfinite(total).all():
                 self.home.examine()
             return total
@@ -341,6 +371,16 @@ class Updates(ABC):
         scales = np.minimum(of(np.array([np.inf]))[0], _HUGE)
         safe = np.where(scales > 0, scales, 1.0)
         scaled = self._total(
-            lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe)
+            lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe), size=self.n
         )
         return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
+
+
+def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:
+    """Sums over the first axis, or maxima, or both by a mask of the second."""
+    if isinstance(maximum, bool):
+        return np.asarray(parts.max(axis=0) if maximum else parts.sum(axis=0))
+    total = np.empty(parts.shape[1:])
+    total[maximum] = parts[:, maximum].max(axis=0)
+    total[~maximum] = parts[:, ~maximum].sum(axis=0)
+    return total

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -128,7 +128,7 @@ class Home(Updates):
         return answer
 
     def _fill(self, over: Updates, write: Any) -> None:
-        if not all(threads.over([partial(write, start, stop) for start, stop in over.runs()])):
+        if not self.gathered([partial(write, start, stop) for start, stop in over.runs()]).all():
             self.examine()
 
     def _combine_run(self, answer: Any, weights: Floats, used: Integers, start: int, stop: int) -> bool:
@@ -145,6 +145,12 @@ class Home(Updates):
         self.engine.store(self.values(point, start, stop), self.slice(answer, start, stop))
         return True
 
+    # Passes.
+
+    def gathered(self, jobs: Sequence[Callable[[], Any]]) -> Any:
+        """Run the jobs of a pass and stack their small answers, in order, as one numpy array."""
+        return np.stack(threads.over(jobs))
+
     # Faults.
 
     def reduce(self, total: Floats, *, maximum: bool = False) -> Floats:
@@ -155,8 +161,8 @@ class Home(Updates):
         """Look for non-finite entries, row by row; called where a pass saw a sign of one."""
         if self._examined:
             return
-        parts = threads.over([partial(self._finite_run, start, stop) for start, stop in self.runs()])
-        finite = self.reduce((~np.logical_and.reduce(parts)).astype(np.float64)) == 0.0
+        parts = self.gathered([partial(self._finite_run, start, stop) for start, stop in self.runs()])
+        finite = self.reduce((~parts.all(axis=0)).astype(np.float64)) == 0.0
         if not finite.all():
             raise Faulty([self.received[row] for row in np.nonzero(~finite)[0]])
         self._examined = True
@@ -171,7 +177,7 @@ class Home(Updates):
         self.only([row]).examine()
 
     @abstractmethod
-    def row_bytes(self, row: int) -> list[Any]:
+    def row_bytes(self, row: int) -> Iterable[Any]:
         """One row's coordinates as buffers, in the type they came in."""
 
     def digests(self) -> list[bytes]:

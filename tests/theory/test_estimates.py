@@ -99,6 +99,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert width["sigma"] < 0.4 and width["delta"] < 0.4 and width["lipschitz"] < 0.4 and width["angle"] < 0.4
 
 
+def test_standard_error_is_that_of_a_mean():
+    """One worker, 1000 + (0, 1, 2, 3): s^2 = 5/3 (not 5/4), so the ends of L are 1.96 sqrt(5/3 / 4) away."""
+    interval = estimate(1000.0 + np.arange(4.0)[None, None, :, None], draws=20_000).lipschitz
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * math.sqrt(5 / 12), rel=0.03)
+
+
 def test_many_noisy_states_are_not_taken_for_a_large_constant():
     """The largest of 150 noisy sigmas is well above 1, and the interval still reaches down to 1."""
     results = [estimate(recorded(np.random.default_rng(seed), states=30), draws=200) for seed in range(10)]

@@ -92,6 +92,11 @@ def test_emptiness_and_the_papers_inequality(x, empty, stated):
     assert result.empty == (not any(result.lower <= lam <= result.upper for lam in np.linspace(0, 2, 20001)))
 
 
+def test_sets_that_touch_are_not_disjoint():
+    """d = 4 and x = 1/2: both bounds are 1/2, and lambda = 1/2 lies in both sets."""
+    assert not lambda_intersection(12, 2, 4, sigma=0.75, largest_entry=0.5).empty
+
+
 def test_krums_bound_in_full_takes_the_place_of_its_order():
     """x = 2 leaves comed at 1; with Krum reaching 4 instead of 0.1 the sets meet."""
     result = lambda_intersection(12, 2, 100, sigma=3.0, largest_entry=0.5, upper=4.0)

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
-from mixtailor._checks import refuse
+from mixtailor._checks import check_rows, refuse
 from mixtailor.rules.base import KeySource, Part, Plan, Rule, as_rule
 from mixtailor.updates import Point, Updates
 
@@ -66,8 +66,13 @@ class Both(PreAggregation):
     def after(self, n: int, f: int) -> tuple[int, int]:
         return self.second.after(*self.first.after(n, f))
 
+    def __post_init__(self) -> None:
+        _check_one_f(self, self.first, self.second)
+
     def prepare(self, updates: Updates) -> Updates:
-        return self.second.prepare(self.first.prepare(updates))
+        f = self.declared_f()
+        second = self.second if f is None else self.second.with_f(self.first.after(updates.n, f)[1])
+        return second.prepare(self.first.prepare(updates))
 
     def missing_laws(self) -> Mapping[str, str]:
         return {**self.first.missing_laws(), **self.second.missing_laws()}
@@ -99,9 +104,7 @@ class Chain(Rule):
     def __post_init__(self) -> None:
         if self.f_after not in ("mapped", "declared"):
             refuse(f"f_after needs to be 'mapped' or 'declared' and is {self.f_after!r}.")
-        one, other = self.before.declared_f(), self.rule.declared_f()
-        if one is not None and other is not None and one != other:
-            refuse(f"{self!r} needs one f on both sides of >> and got {one} and {other}.")
+        _check_one_f(self, self.before, self.rule)
 
     def _mapped(self, n: int, f: int) -> tuple[int, Rule]:
         rows, faulty = self.before.after(n, f)
@@ -141,8 +144,11 @@ class Chain(Rule):
 
     def decide(self, updates: Updates) -> Point:
         f = self.declared_f()
-        _, rule = self._mapped(updates.n, self.tolerates(updates.n) if f is None else f)
-        return rule.decide(self.before.prepare(updates))
+        promised, rule = self._mapped(updates.n, self.tolerates(updates.n) if f is None else f)
+        prepared = self.before.prepare(updates)
+        if prepared.n < promised:  # rows left that no pre-aggregation promises to keep, such as similar ones
+            check_rows(rule, self._needs(), rule.min_rows(), prepared.n)
+        return rule.decide(prepared)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return self.before.kappa(n, f, d, self.rule)
@@ -167,3 +173,10 @@ class Chain(Rule):
 
     def __repr__(self) -> str:
         return f"{self.before!r} >> {self.rule!r}"
+
+
+def _check_one_f(whole: Part, one: Part, other: Part) -> None:
+    """Both sides of >> are told the f of the rows as received; what it becomes on the way is worked out."""
+    first, second = one.declared_f(), other.declared_f()
+    if first is not None and second is not None and first != second:
+        refuse(f"{whole!r} needs one f on both sides of >> and got {first} and {second}.")

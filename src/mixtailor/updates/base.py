@@ -135,7 +135,10 @@ class Updates(ABC):
         if k >= self.d:
             return self
         coordinates = np.sort(self.random.choice(self.d, size=k, replace=False, shuffle=False))
-        return Dense.of(self.coordinates(coordinates), self.call)
+        matrix = self.coordinates(coordinates)
+        if not np.isfinite(matrix).all():
+            self.home.examine()  # names the rows as received, which the small matrix does not know
+        return Dense.of(matrix, self.call)
 
     @abstractmethod
     def coordinates(self, which: Integers) -> Floats:

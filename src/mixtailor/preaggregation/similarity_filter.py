@@ -1,0 +1,74 @@
+"""The similarity filter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_positive, refuse
+from mixtailor.preaggregation.base import PreAggregation
+from mixtailor.updates import Updates
+
+__all__ = ["SimilarityFilter"]
+
+
+@dataclass(frozen=True)
+class SimilarityFilter(PreAggregation):
+    r"""Rows that are too similar to another row leave: an answer to attackers who all send the same.
+
+    .. math:: \{x_i : \lVert x_i - x_j \rVert_p \ge \epsilon \text{ for all } j \ne i\}
+
+    Of a similar pair both rows leave, since nothing tells the copy from the original. Of n rows with f faulty ones it
+    makes, at worst, n - 2f rows with f faulty ones, provided that honest rows are ``2 eps`` apart or more: then a
+    faulty row, by coming close to an honest one, takes that one away and no other. Cost O(n^2 d).
+
+    Parameters
+    ----------
+    eps : float
+        Rows closer than this are similar; in the units of the updates.
+    p : float
+        The norm, 1 to infinity.
+
+    Examples
+    --------
+    >>> from mixtailor import Comed
+    >>> rows = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0], [9.01]])
+    >>> (SimilarityFilter(0.1) >> Comed())(rows)
+    array([3.])
+
+    Notes
+    -----
+    The appendix of the MixTailor paper speaks of a filter that rejects all similar updates and, for attackers who mean
+    to pass it, of distances of at least :math:`\epsilon`: a distance of exactly ``eps`` passes. Where honest rows are
+    similar to each other they leave too; where fewer rows are left than the rule behind needs, the call fails and says
+    so. Choose ``eps`` far below the distances between honest rows.
+
+    References
+    ----------
+    .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
+       Against Tailored Attacks", TMLR 2022, appendix, "Alternative attack design".
+    """
+
+    eps: float
+    p: float = field(default=2.0, kw_only=True)
+
+    cost: ClassVar[str] = "O(n^2 d)"
+    lacks: ClassVar[Mapping[str, str]] = {"scale": "eps is a length in the units of the updates"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("SimilarityFilter", "eps", self.eps)
+
+    def after(self, n: int, f: int) -> tuple[int, int]:
+        return max(0, n - 2 * f), f
+
+    def prepare(self, updates: Updates) -> Updates:
+        others = updates.distances(self.p) + np.diag(np.full(updates.n, np.inf))
+        alone = np.nonzero((others >= self.eps).all(axis=1))[0]
+        if not len(alone):
+            refuse(
+                f"{self!r} needs rows that are at least eps apart and got {updates.n} of which each has another one "
+                "closer than that. Lower eps."
+            )
+        return updates if len(alone) == updates.n else updates.take(alone)

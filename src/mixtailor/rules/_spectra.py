@@ -1,0 +1,66 @@
+"""The direction in which rows spread most, in n-space: what CAF and DnC look at."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mixtailor.updates import Updates
+from mixtailor.updates.engine import Floats
+from mixtailor.updates.geometry import medoid
+
+__all__ = ["Spread", "largest_spread", "products_about_medoid"]
+
+_LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
+
+
+class Spread(NamedTuple):
+    """How rows spread along the top eigenvector of their weighted covariance."""
+
+    eigenvalue: float
+    projections: Floats  # of the rows on the direction, from the medoid, in any unit and either sign
+    centre: float  # of the weighted mean, in the same unit
+
+    @property
+    def deviations(self) -> Floats:
+        """How far each row is from the weighted mean along the direction."""
+        return np.abs(self.projections - self.centre)
+
+
+def products_about_medoid(updates: Updates) -> Floats:
+    """Inner products from a row that fewer than half of the rows cannot move, so that near rows keep their digits."""
+    return updates.products(updates.row(medoid(updates.distances(2.0))))
+
+
+def largest_spread(products: Floats, weights: Floats) -> Spread:
+    r"""The top of the spectrum of :math:`\sum_i w_i (x_i - \mu)(x_i - \mu)^T / \sum_i w_i`, about the weighted mean.
+
+    The n x n matrix of inner products of the rows :math:`\sqrt{w_i / \sum w} (x_i - \mu)` has the same non-zero
+    eigenvalues, and its eigenvectors hold the weights on these rows that make the directions. The projections are taken
+    from the medoid and not from the mean, which a far row takes along with it.
+    """
+    share = weights / weights.sum()
+    root = np.sqrt(share)
+    mixed = products @ share
+    centred = products - mixed[:, None] - mixed[None, :] + share @ mixed
+    eigenvalue, vector = _top(root[:, None] * centred * root[None, :])
+    direction = root * vector
+    projections = products @ (direction - share * direction.sum())
+    return Spread(eigenvalue, projections, float(share @ projections))
+
+
+def _top(matrix: Floats) -> tuple[float, Floats]:
+    """The largest eigenvalue and its eigenvector."""
+    largest = float(np.abs(matrix).max())
+    if largest == 0.0:
+        return 0.0, np.zeros(len(matrix))
+    unit = matrix / largest
+    if len(matrix) >= _LANCZOS_FROM:
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+        try:  # started at the row that spreads most: the same answer each time
+            values, vectors = eigsh(unit, k=1, which="LA", v0=unit[:, int(np.argmax(np.diag(unit)))])
+        except ArpackNoConvergence:
+            values, vectors = np.linalg.eigh(unit)
+    else:
+        values, vectors = np.linalg.eigh(unit)
+    return max(0.0, float(values[-1])) * largest, vectors[:, -1]

@@ -1,0 +1,100 @@
+"""Divide and conquer."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_count, check_positive, refuse
+from mixtailor.rules._spectra import Spread, largest_spread, products_about_medoid
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates
+from mixtailor.updates.engine import Integers
+
+__all__ = ["DnC"]
+
+
+@dataclass(frozen=True)
+class DnC(Rule):
+    r"""Divide and conquer: the mean of the rows that stick out on no random sample of the coordinates.
+
+    On each sample, with v the top right singular vector of the rows less their mean, the rows with the
+    ``floor(fraction f)`` largest scores
+
+    .. math:: s_i = \langle x_i - \bar x, v \rangle^2
+
+    leave, and the answer is the mean of the rows that no sample dropped. Needs ``n >= 2f + 1``. Cost
+    O(iterations n^2 coordinates) and one reading of the rows that are kept.
+
+    Parameters
+    ----------
+    f : int
+        How many rows may be Byzantine.
+    coordinates : int
+        How many coordinates a sample has; all of them where d is no larger.
+    iterations : int
+        How many samples are drawn.
+    fraction : float
+        How many rows leave on each sample, in units of f; above 0, at most 2.
+
+    Examples
+    --------
+    >>> DnC(f=1)(np.array([[1.0, 2.0], [1.5, 2.5], [2.0, 3.0], [9e9, 0.0]]))
+    array([1.5, 2.5])
+
+    Notes
+    -----
+    The paper does not say what the answer is when every row is dropped by some sample, which takes
+    ``iterations * floor(fraction f) >= n``: here it is the mean of the rows that the fewest samples dropped. Of equal
+    scores the lower row index stays.
+
+    A sample looks along one direction about a mean that is not robust: of two outliers at very different distances the
+    nearer one can hide behind the farther one, and no coefficient is published. The samples are drawn from the secret
+    randomness of the call, after the updates have arrived.
+
+    References
+    ----------
+    .. [1] Shejwalkar, Houmansadr, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and Defenses for
+       Federated Learning", NDSS 2021.
+    """
+
+    f: int
+    coordinates: int = field(default=10_000, kw_only=True)
+    iterations: int = field(default=5, kw_only=True)
+    fraction: float = field(default=1.0, kw_only=True)
+
+    requirement: ClassVar[str] = "n >= 2f + 1"
+    cost: ClassVar[str] = "O(n d + iterations n^2 coordinates)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("DnC", "coordinates", self.coordinates)
+        check_count("DnC", "iterations", self.iterations)
+        check_positive("DnC", "fraction", self.fraction)
+        if self.fraction > 2.0:
+            refuse(f"DnC needs fraction <= 2, since fewer than n - 2f rows may leave, and got {self.fraction}.")
+
+    def min_rows(self) -> int:
+        return 2 * self.f + 1
+
+    def decide(self, updates: Updates) -> Point:
+        leaving = int(self.fraction * self.f)
+        dropped = np.zeros(updates.n)
+        # Where a sample holds all coordinates, the others would be the same.
+        for _ in range(self.iterations if self.coordinates < updates.d else 1):
+            products = products_about_medoid(updates.sample(self.coordinates))
+            order = outwards(largest_spread(products, np.ones(updates.n)))
+            dropped[order[updates.n - leaving :]] += 1
+        kept = np.nonzero(dropped == dropped.min())[0]
+        return updates.mean(kept, scores=dropped, selected=kept)
+
+
+def outwards(spread: Spread) -> Integers:
+    """The rows from the centre outwards.
+
+    A far row takes the mean along, and rounding makes the others equally far from it: on the same side of the mean the
+    projections themselves tell which is farther, to the last digit.
+    """
+    projections, centre = spread.projections, spread.centre
+    side = np.where(projections > centre, projections, -projections)
+    return np.lexsort((side, spread.deviations))

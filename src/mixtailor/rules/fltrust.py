@@ -1,0 +1,70 @@
+"""FLTrust."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates
+
+__all__ = ["FLTrust"]
+
+
+@dataclass(frozen=True)
+class FLTrust(Rule):
+    r"""Rows count as far as they point where the server's own update points, and are given its length.
+
+    .. math:: U = \frac{1}{\sum_i s_i} \sum_i s_i \frac{\lVert g \rVert}{\lVert x_i \rVert} x_i,
+       \qquad s_i = \max\left(0, \frac{\langle x_i, g \rangle}{\lVert x_i \rVert \lVert g \rVert}\right)
+
+    where g is an update that the server computed on clean data of its own, given as ``reference=`` with the call. Needs
+    ``n >= 1`` and withstands any number of rows, so that no f is declared. Cost O(nd).
+
+    Examples
+    --------
+    >>> rows = np.array([[2.0, 0.0], [0.0, 5.0], [-9e9, 0.0]])
+    >>> FLTrust()(rows, reference=np.array([1.0, 1.0])).round(6)
+    array([0.707107, 0.707107])
+
+    Notes
+    -----
+    The answer is never longer than g and never points away from it, whatever the rows are; how good it is rests on g
+    alone. The paper divides by the sum of the scores without saying what happens when it is zero: here, where no row
+    points where g points, the answer is zero, and the round makes no step. A row of zeros has score zero.
+
+    References
+    ----------
+    .. [1] Cao, Fang, Liu, Gong, "FLTrust: Byzantine-robust Federated Learning via Trust Bootstrapping", NDSS 2021.
+    """
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "O(n d)"
+    lacks: ClassVar[Mapping[str, str]] = {
+        "translation": "angles are between vectors from the origin",
+        "scale": "the answer has the length of the reference",
+    }
+
+    def min_rows(self) -> int:
+        return 1
+
+    def tolerates(self, n: int) -> int:
+        return n - 1
+
+    def decide(self, updates: Updates) -> Point:
+        reference = updates.reference
+        if reference is None:
+            refuse("FLTrust needs the server's own update and got none. Give it with the call, as reference=.")
+        lengths = updates.beside(reference).norms()
+        rows, own = lengths[:-1], float(lengths[-1])
+        # A row whose length float64 cannot hold has none to be divided by: it gets no trust.
+        measured = (rows > 0.0) & (rows < np.finfo(np.float64).max)
+        inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
+        # Rows are brought to length 1 before they are multiplied: a row at 1e300 would overflow.
+        cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)
+        scores = np.maximum(0.0, cosines)
+        if scores.sum() == 0.0:
+            return updates.combine(np.zeros(updates.n), scores=scores)
+        return updates.combine(scores / scores.sum() * own * inverse, scores=scores)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels.blocks import (
+    FEW_NORMS,
     FINITE_NORMS,
     KINDS,
     NORMS,
@@ -25,7 +26,11 @@ from kernels.blocks import (
 
 from mixtailor.kernels import distances
 
-some_norms = st.lists(st.sampled_from(NORMS), min_size=1, max_size=3, unique=True)
+a_few_norms = st.lists(st.sampled_from(NORMS), min_size=1, max_size=3, unique=True)
+# Whole norms may be had together, each power from the one before: lists of them up to 16, in any order
+many_norms = st.permutations(range(1, 16)).map(lambda order: [float(p) for p in (*order[:5], 16)])
+fewer_norms = st.lists(st.sampled_from(FEW_NORMS), min_size=1, max_size=3, unique=True)
+some_norms = a_few_norms | many_norms
 
 
 def between(matrix: np.ndarray, p: float) -> naive.Wide:
@@ -64,6 +69,16 @@ def test_pair_sums_of_all_norms_at_once(kind, dtype):
     sums = distances.pair_sums(*case.block, np.array(NORMS))
     for p, answer in zip(NORMS, sums, strict=True):
         assert_sums_agree(answer, between(case.matrix, p), p, case.tolerance)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("p", [1.25, 3.3, 70.0])
+def test_pair_sums_of_unusual_norms(p, dtype):
+    """Any p from 1 on is a norm: quarters, other fractions and large ones."""
+    for kind in ("normal", "near", "mixed", "ties", "zeros"):
+        case = Rows(make(kind, 5, 77, dtype, np.random.default_rng(3)), "apart")
+        (sums,) = distances.pair_sums(*case.block, np.array([p]))
+        assert_sums_agree(sums, between(case.matrix, p), p, case.tolerance)
 
 
 def test_pair_sums_of_near_duplicates():
@@ -166,7 +181,7 @@ def points(draw: st.DrawFn, given_rows: Rows) -> np.ndarray:
 
 
 @searches(60)
-@given(st.data(), rows(), some_norms)
+@given(st.data(), rows(), fewer_norms | many_norms)
 def test_point_sums(data, given_rows, norms):
     """The point is float64 and counts as such: a row nudged by 1e-9 is not at distance 0."""
     point = data.draw(points(given_rows))
@@ -190,7 +205,7 @@ def test_point_sums_scaled(data, given_rows, p):
 
 
 @searches(30)
-@given(faulty_rows(), some_norms)
+@given(faulty_rows(), fewer_norms | many_norms)
 def test_faulty_rows_show_in_point_sums(case, norms):
     given_rows, faulty = case
     point = np.full(given_rows.width, 0.5)
@@ -220,7 +235,7 @@ def mixes(draw: st.DrawFn, n: int) -> np.ndarray:
 
 
 @searches(60)
-@given(st.data(), rows(), st.sampled_from(NORMS))
+@given(st.data(), rows(), st.sampled_from(FEW_NORMS))
 def test_combination_sums(data, given_rows, p):
     """Distances to a weighted sum of the rows are right up to the rounding of that sum in float64."""
     weights = data.draw(mixes(len(given_rows.matrix)))
@@ -240,7 +255,7 @@ def test_combination_sums(data, given_rows, p):
 
 
 @searches(30)
-@given(faulty_rows(), st.sampled_from(NORMS))
+@given(faulty_rows(), st.sampled_from(FEW_NORMS))
 def test_combination_sums_skip_zero_weights(case, p):
     """A faulty row of weight zero is far away itself and spoils nobody else; with a weight it spoils all."""
     given_rows, faulty = case

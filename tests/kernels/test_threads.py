@@ -76,10 +76,15 @@ def test_errors_of_a_single_and_of_a_nested_job():
 def test_nested_jobs_run_in_the_thread_that_asked():
     """A job that asks for jobs must not wait for threads that wait for it."""
 
-    def inner() -> tuple[int, list[int]]:
-        return threading.get_ident(), threads.over([threading.get_ident for _ in range(5)])
+    def who() -> int:
+        time.sleep(0.002)
+        return threading.get_ident()
 
-    for own, nested in threads.over([inner for _ in range(40)]):
+    def inner() -> tuple[int, list[int]]:
+        return threading.get_ident(), threads.over([who] * 5)
+
+    # The last jobs are nothing, so that threads stand idle while the nested ones run
+    for own, nested in threads.over([inner] * 6 + [lambda: (0, [0])] * 20):
         assert set(nested) == {own}
     depth = threads.over([lambda: threads.over([lambda: threads.over([lambda: 1] * 3)] * 3)] * 3)
     assert depth == [[[1] * 3] * 3] * 3
@@ -159,12 +164,17 @@ def test_count_is_positive():
 
 
 def test_work_is_shared():
-    """With two threads allowed, two jobs that wait for each other both finish."""
+    """With two threads allowed, two jobs that wait for each other both finish, and the slower one is waited for."""
     program = """
-import threading
+import threading, time
 from mixtailor.kernels import threads
 meet = threading.Barrier(2)
-print(threads.over([lambda: meet.wait(30) >= 0, lambda: meet.wait(30) >= 0]))
+def job():
+    meet.wait(30)
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(0.3)
+    return True
+print(threads.over([job, job]))
 """
     assert run_python(program, NUMBA_NUM_THREADS="2") == "[True, True]"
 
@@ -175,20 +185,27 @@ warnings.simplefilter("ignore")  # newer Pythons warn of any fork in a process w
 from mixtailor.kernels import threads
 jobs = [lambda i=i: i for i in range(50)]
 assert list(threads.over(jobs)) == list(range(50))
-def in_child():
+def met():
+    meet = threading.Barrier(2)
+    try:
+        threads.over([lambda: meet.wait(5)] * 2)
+    except threading.BrokenBarrierError:
+        return False
+    return True
+def in_child(two_at_once=False):
     child = os.fork()
     if child == 0:
-        signal = list(threads.over(jobs)) == list(range(50))
-        os._exit(0 if signal and threads.over([lambda: os.getpid()] * 4) == [os.getpid()] * 4 else 1)
+        right = list(threads.over(jobs)) == list(range(50)) and (not two_at_once or met())
+        os._exit(0 if right and threads.over([os.getpid] * 4) == [os.getpid()] * 4 else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-print(in_child(), {where})
+print(in_child(True), {where})
 assert list(threads.over(jobs)) == list(range(50))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_starts_its_own_threads():
-    """The parent's threads do not exist in the child: waiting for them would hang."""
+    """The parent's threads do not exist in the child, which must neither wait for them nor do without."""
     assert run_python(FORK.format(where="0"), NUMBA_NUM_THREADS="4") == "0 0"
 
 

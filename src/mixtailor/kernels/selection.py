@@ -1,9 +1,8 @@
 """Loops in n-space that are too long for an interpreter: repeated selection and Weiszfeld's iteration."""
 
-import numpy as np
-
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from mixtailor.kernels._numba import exact_kernel
@@ -17,8 +16,9 @@ Array = npt.NDArray[Any]
 def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     """Krum again and again on the rows still left: the `count` rows it picks, in order.
 
-    Each score is the sum of distances, to a power, to the ``left - f - 2`` nearest others, at least one; of equal
-    scores the lower row wins. Rows of the distance matrix are sorted once; what has left is skipped.
+    Each score is the sum of distances, to a power, to the ``left - f - 2`` nearest others, at least one. With one
+    neighbour, rows that are each other's nearest have equal scores: the sum over the further rows decides then, and
+    only if that is equal too, the lower row. Rows of the distance matrix are sorted once; what has left is skipped.
     """
     n = distances.shape[0]
     order = np.empty((n, n), np.int64)
@@ -32,21 +32,24 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
         neighbours = max(1, n - step - f - 2)
         best = -1
         least = np.inf
+        least_rest = np.inf
         for i in range(n):
             if gone[i]:
                 continue
             score = 0.0
+            rest = 0.0
             found = 0
             for k in range(1, n):
                 j = order[i, k]
                 if gone[j]:
                     continue
-                if found == neighbours:
-                    break
-                score += min(distances[i, j], 1e150) ** power
+                if found < neighbours:
+                    score += min(distances[i, j], 1e150) ** power
+                else:
+                    rest += min(distances[i, j], 1e150) ** power
                 found += 1
-            if best < 0 or score < least:
-                best, least = i, score
+            if best < 0 or score < least or (score == least and rest < least_rest):
+                best, least, least_rest = i, score, rest
         picks[step] = best
         gone[best] = True
     return picks

@@ -44,7 +44,8 @@ class Bulyan(Rule):
     -----
     A selection that returns one row *is* that pick. Selection runs on as few as ``2f + 1`` rows: its own requirement is
     not checked there, f stays, and Krum takes ``max(1, left - f - 2)`` neighbours. Bulyan's paper needs
-    ``n >= 4f + 3``; MixTailor's writes ``>``. A published implementation picks the same row many times; here picks
+    ``n >= 4f + 3``; MixTailor's writes ``>``. With one neighbour left, rows that are each other's nearest tie; the sum of
+    their distances to the other rows decides then, so that the order of the rows does not. A published implementation picks the same row many times; here picks
     differ.
 
     With the plain mean as second phase, which the pool of the MixTailor paper has, this rule is **not robust**: two

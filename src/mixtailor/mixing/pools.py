@@ -1,0 +1,118 @@
+"""Pools: the paper's sixty-four, and the one we would recommend."""
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+
+from mixtailor._checks import check_f, nearest, refuse
+from mixtailor.preaggregation import NNM
+from mixtailor.rules import Bulyan, Comed, GeometricMedian, Krum, Mean, Rule, TrimmedMean
+
+__all__ = ["default_pool", "paper_pool"]
+
+CLASSES = ("krum", "comed", "geometric_median", "bulyan")
+
+
+def paper_pool(
+    f: int,
+    n: int | None = None,
+    norms: Iterable[float] = range(1, 17),
+    rng: np.random.Generator | int | None = None,
+    *,
+    without: Collection[str] = (),
+    bulyan_norms: Iterable[float] | None = None,
+) -> list[Rule]:
+    r"""The sixty-four rules of the MixTailor paper: sixteen each of Krum, comed, geometric median and Bulyan.
+
+    Krum and the geometric median come in the l_p norms from 1 to 16. Bulyan's sixteen are four selections times four
+    second phases out of Krum, average, geometric median and comed.
+
+    Parameters
+    ----------
+    f : int
+        How many rows may be Byzantine.
+    n : int, optional
+        Leave out at once what n rows forbid; a `MixTailor` does the same at each call.
+    norms : iterable of float
+        The norms of Krum and of the geometric median; the comeds are as many.
+    rng : Generator or int, optional
+        Draw the norms at random, as many as `norms` has, from its smallest to its largest, as the paper words it.
+    without : collection of str
+        Classes to leave out ("krum", "comed", "geometric_median", "bulyan"), for the paper's ablations.
+    bulyan_norms : iterable of float, optional
+        Norms for the sixteen Bulyans, in order; the Euclidean norm by default.
+
+    Examples
+    --------
+    >>> len(paper_pool(f=2)), len(paper_pool(f=2, without=("bulyan",)))
+    (64, 48)
+
+    Notes
+    -----
+    The paper gives every class random norms. A comed has none, so that its sixteen are equal. Bulyan's sixteen differ
+    by their phases already and here use the Euclidean norm: with one random norm each, a norm and a pair of phases
+    could not be told apart.
+
+    The four Bulyans whose second phase is the average are **not robust**: two identical far rows are picked last and
+    move the answer without bound. They are kept, because the paper has them; `default_pool` has no such rule. The
+    average as a *selection* is not robust either: a far row moves the mean that picks are close to.
+
+    References
+    ----------
+    .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
+       Against Tailored Attacks", TMLR 2022.
+    """
+    check_f("paper_pool", f)
+    for name in without:
+        if name not in CLASSES:
+            refuse(f"paper_pool knows no class {name!r}. {nearest(str(name), CLASSES)}")
+    powers = [float(p) for p in norms]
+    if not powers:
+        refuse("paper_pool needs at least one norm and got none.")
+    drawn = powers
+    if rng is not None:
+        low, high = min(powers), max(powers)
+        drawn = [float(p) for p in np.random.default_rng(rng).integers(int(low), int(high) + 1, size=len(powers))]
+    phases: list[Rule] = [Krum(f), Mean(), GeometricMedian(), Comed()]
+    own = [2.0] * 16 if bulyan_norms is None else [float(p) for p in bulyan_norms]
+    if len(own) != 16:
+        refuse(f"paper_pool needs sixteen bulyan_norms, one for each pair of phases, and got {len(own)}.")
+    pool: dict[str, list[Rule]] = {
+        "krum": [Krum(f, p=p) for p in drawn],
+        "comed": [Comed() for _ in drawn],
+        "geometric_median": [GeometricMedian(p=p) for p in drawn],
+        "bulyan": [
+            Bulyan(f, selection=_in_norm(selection, p), then=_in_norm(then, p), p=p)
+            for p, (selection, then) in zip(own, [(a, b) for a in phases for b in phases], strict=True)
+        ],
+    }
+    rules = [rule for name in CLASSES if name not in without for rule in pool[name]]
+    return rules if n is None else [rule for rule in rules if rule.min_rows() <= n]
+
+
+def _in_norm(rule: Rule, p: float) -> Rule:
+    if isinstance(rule, Krum):
+        return Krum(rule.f, p=p)
+    return GeometricMedian(p=p) if isinstance(rule, GeometricMedian) else rule
+
+
+def default_pool(f: int) -> list[Rule]:
+    r"""The pool that we recommend: rules of different structure, each behind nearest-neighbour mixing.
+
+    Every member has a finite, published robustness coefficient, and mixing brings each near to the best possible one,
+    of order f / n. They decide from different things: Krum from distances to neighbours, the trimmed mean and the
+    median from the order of each coordinate, the geometric median from all distances at once.
+
+    Parameters
+    ----------
+    f : int
+        How many rows may be Byzantine.
+
+    Examples
+    --------
+    >>> default_pool(f=2)
+    [NNM(f=2) >> Krum(f=2), NNM(f=2) >> TrimmedMean(f=2), NNM(f=2) >> Comed(), NNM(f=2) >> GeometricMedian()]
+    """
+    check_f("default_pool", f)
+    members: list[Rule] = [Krum(f), TrimmedMean(f), Comed(), GeometricMedian()]
+    return [NNM(f) >> rule for rule in members]

@@ -1,0 +1,104 @@
+"""Rules and pre-aggregations by name: ours, and those that other packages register."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from mixtailor import preaggregation, rules
+from mixtailor._checks import nearest, refuse
+from mixtailor.mixing.mixtailor import MixTailor
+from mixtailor.mixing.pools import default_pool, paper_pool
+from mixtailor.preaggregation import PreAggregation
+from mixtailor.rules import Rule
+
+__all__ = ["GROUP", "find", "make", "names", "own_preaggregations", "own_rules", "snake"]
+
+GROUP = "mixtailor.rules"
+
+
+def snake(name: str) -> str:
+    """A class's name as users write it: "TrimmedMean" is "trimmed_mean", "FLTrust" is "fltrust"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def own_rules() -> dict[str, type[Rule]]:
+    """The rules that this package exports, by name."""
+    exported = (getattr(rules, name) for name in rules.__all__)
+    found = [item for item in exported if isinstance(item, type) and issubclass(item, Rule)]
+    return {snake(item.__name__): item for item in found if item not in (Rule, rules.Plain)}
+
+
+def own_preaggregations() -> dict[str, type[PreAggregation]]:
+    """The pre-aggregations that this package exports, by name."""
+    exported = (getattr(preaggregation, name) for name in preaggregation.__all__)
+    kinds = [item for item in exported if isinstance(item, type) and issubclass(item, PreAggregation)]
+    return {snake(item.__name__): item for item in kinds if item not in (PreAggregation, preaggregation.Both)}
+
+
+def names() -> dict[str, str]:
+    """Every rule's name, and where it comes from: this package, or the one that registered it."""
+    known = dict.fromkeys([*own_rules(), "mixtailor", "paper_pool", "default_pool"], "mixtailor")
+    for entry in entry_points(group=GROUP):
+        known.setdefault(entry.name, entry.dist.name if entry.dist else entry.value)
+    return known
+
+
+def find(name: str) -> Callable[..., Rule]:
+    """The rule of that name, to be called with its parameters.
+
+    Other packages register theirs under the entry-point group ``mixtailor.rules``; a name of ours is never taken.
+    """
+    plain = snake(name).replace("-", "_")
+    own = own_rules()
+    if plain in own:
+        return own[plain]
+    if plain in ("mixtailor", "paper_pool"):
+        return lambda f=0, **options: MixTailor(paper_pool(f, **options))
+    if plain == "default_pool":
+        return lambda f=0, **options: MixTailor(default_pool(f, **options))
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            found = entry.load()
+            if not callable(found):
+                raise TypeError(f"The rule {name!r} registered by {entry.value} needs to be a class or a function.")
+            return found  # type: ignore[no-any-return]  # checked to be callable
+    refuse(f"There is no rule {name!r}. {nearest(plain, list(names()))}")
+
+
+def make(text: str, **parameters: Any) -> Rule:
+    """A rule from its name, pre-aggregations in front of it: ``make("nnm >> krum", f=2, p=3)``.
+
+    Each part takes the parameters that it has; one that no part has is refused.
+
+    Examples
+    --------
+    >>> make("nnm >> krum", f=2)
+    NNM(f=2) >> Krum(f=2)
+    >>> make("trimmed_mean", f=1)
+    TrimmedMean(f=1)
+    """
+    *fronts, last = [part.strip() for part in text.split(">>")]
+    used: set[str] = set()
+    known = own_preaggregations()
+    for front in fronts:
+        if snake(front) not in known:
+            refuse(f"There is no pre-aggregation {front!r}. {nearest(snake(front), list(known))}")
+    rule = _built(find(last), parameters, used)
+    for front in reversed(fronts):
+        rule = _built(known[snake(front)], parameters, used) >> rule
+    unknown = set(parameters) - used - {"f"}
+    if unknown:
+        refuse(f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(used | {'f'}))}")
+    return rule
+
+
+def _built(kind: Callable[..., Any], parameters: dict[str, Any], used: set[str]) -> Any:
+    if dataclasses.is_dataclass(kind):
+        accepted = {item.name for item in dataclasses.fields(kind) if item.init}
+        given = {name: value for name, value in parameters.items() if name in accepted}
+    else:
+        given = dict(parameters)
+    used.update(given)
+    return kind(**given)

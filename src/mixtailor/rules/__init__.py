@@ -1,20 +1,37 @@
 """Rules: one small file each."""
 
 from mixtailor.rules.aggregation import Aggregation, Quarantined
+from mixtailor.rules.aksel import Aksel
 from mixtailor.rules.base import Plain, Rule, as_rule
 from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
+from mixtailor.rules.cge import CGE
 from mixtailor.rules.comed import Comed
 from mixtailor.rules.dnc import DnC
 from mixtailor.rules.fltrust import FLTrust
 from mixtailor.rules.geometric_median import GeometricMedian
 from mixtailor.rules.krum import Krum
+from mixtailor.rules.mda import MDA
+from mixtailor.rules.meamed import Meamed
 from mixtailor.rules.mean import Mean
+from mixtailor.rules.medoid import Medoid
+from mixtailor.rules.monna import MoNNA
+from mixtailor.rules.multi_krum import MultiKrum
+from mixtailor.rules.omniscient import Omniscient
+from mixtailor.rules.phocas import Phocas
+from mixtailor.rules.sign_vote import SignVote
+from mixtailor.rules.smea import SMEA
+from mixtailor.rules.subsampled import Subsampled
+from mixtailor.rules.trimmed_mean import TrimmedMean
 
 __all__ = [
     "CAF",
+    "CGE",
+    "MDA",
+    "SMEA",
     "Aggregation",
+    "Aksel",
     "Bulyan",
     "CenteredClipping",
     "Comed",
@@ -22,9 +39,18 @@ __all__ = [
     "FLTrust",
     "GeometricMedian",
     "Krum",
+    "Meamed",
     "Mean",
+    "Medoid",
+    "MoNNA",
+    "MultiKrum",
+    "Omniscient",
+    "Phocas",
     "Plain",
     "Quarantined",
     "Rule",
+    "SignVote",
+    "Subsampled",
+    "TrimmedMean",
     "as_rule",
 ]

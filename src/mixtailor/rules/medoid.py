@@ -1,0 +1,87 @@
+"""The medoid."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates, geometry
+from mixtailor.updates.engine import Floats
+
+__all__ = ["Medoid"]
+
+# Distances of rows farther than this many median distances have no digits left for the spread of the others.
+_LOST = 1e12
+
+
+@dataclass(frozen=True)
+class Medoid(Rule):
+    r"""The one row with the least sum of distances to all others.
+
+    .. math:: i^* = \arg\min_i \sum_j \lVert x_i - x_j \rVert_p
+
+    Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is declared. Cost O(n^2 d).
+
+    Parameters
+    ----------
+    p : float
+        The norm, 1 to infinity.
+
+    Examples
+    --------
+    >>> Medoid()(np.array([[1.0, 2.0], [1.1, 2.0], [0.9, 2.1], [0.0, 9e9]]))
+    array([1., 2.])
+
+    Notes
+    -----
+    With f of n rows Byzantine, the triangle inequality puts the medoid m within
+    :math:`\lVert m - h \rVert \le \frac{2}{n - 2f} \sum_j \lVert h - x_j \rVert` of every honest row h, the sum being
+    over honest rows: bounded as long as f < n/2. A mean of squared distances in place of the sum would give the row
+    nearest to the mean, which one row moves without bound.
+
+    Ties go to the row of the lowest index. A row at 1e20 would swallow the digits by which the other sums differ. With
+    p = 2 the differences of distances to far rows are taken from inner products, exact to rounding; with other norms
+    a row more than 1e12 median distances away is left out of the sums.
+
+    References
+    ----------
+    .. [1] Xie, Koyejo, Gupta, "Generalized Byzantine-tolerant SGD", arXiv:1802.10116, 2018.
+    """
+
+    p: float = field(default=2.0, kw_only=True)
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "O(n^2 d)"
+
+    def min_rows(self) -> int:
+        return 1
+
+    def tolerates(self, n: int) -> int:
+        return (n - 1) // 2
+
+    def decide(self, updates: Updates) -> Point:
+        distances = updates.distances(self.p)
+        middle = geometry.medoid(distances)
+        away = distances[middle]
+        if (away > geometry.FAR * np.median(away)).any():
+            scores = self._above(updates, distances, middle)
+        else:
+            scores = neighbour_scores(distances, updates.n - 1, 1)
+        return updates.row(scores.argmin(), scores=scores)
+
+    def _above(self, updates: Updates, distances: Floats, middle: int) -> Floats:
+        """The sums of distances less that of a middle row, far rows taken by themselves."""
+        away = distances[middle]
+        above = distances - away
+        if self.p == 2.0:
+            # |x_i - x_j| - |x_c - x_j| is the difference of the squares, |u_i|^2 - 2 u_i u_j, over the sum.
+            far = np.nonzero(away > geometry.FAR * np.median(away))[0]
+            inner = updates.products(updates.row(middle))
+            above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
+        else:
+            lost = (away > _LOST * np.median(away))[None, :] & (away <= _LOST * np.median(away))[:, None]
+            above[lost] = 0.0
+        scores: Floats = np.sort(above, axis=1).sum(axis=1)
+        return scores

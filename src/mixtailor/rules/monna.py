@@ -1,0 +1,63 @@
+"""MoNNA: the mean of the rows nearest to a trusted one."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mixtailor._checks import refuse
+from mixtailor.rules._scores import closest
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates
+
+__all__ = ["MoNNA"]
+
+
+@dataclass(frozen=True)
+class MoNNA(Rule):
+    r"""The mean of the n - f rows nearest to a trusted vector.
+
+    .. math:: \frac{1}{n - f} \sum_{i \in N(r)} x_i
+
+    where :math:`N(r)` holds the ``n - f`` rows nearest to the reference r. Needs ``n >= 2f + 1`` and a reference.
+    Cost O(n d).
+
+    Parameters
+    ----------
+    f : int
+        How many rows may be Byzantine.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0], [2.0], [3.0], [90.0]])
+    >>> MoNNA(f=1)(rows, reference=np.array([2.5]))
+    array([2.])
+
+    Notes
+    -----
+    The paper has no server: each node averages what is nearest to its own vector, which is one of the n. Here the
+    trusted vector comes with the call, ``reference=``, and to play a node, give it its own row. Some libraries take the
+    row of a fixed index as trusted; an attacker who gets that index owns the answer. The momentum of the paper's
+    name belongs to the workers.
+
+    All that is averaged is at most as far from the reference as the farthest honest row. The paper's guarantee is
+    relative to the reference, so that there is no coefficient relative to the honest mean alone.
+
+    References
+    ----------
+    .. [1] Farhadkhani, Guerraoui, Gupta, Hoang, Pinot, Stephan, "Robust Collaborative Learning with Linear Gradient
+       Overhead", ICML 2023.
+    """
+
+    f: int
+
+    requirement: ClassVar[str] = "n >= 2f + 1"
+    cost: ClassVar[str] = "O(n d)"
+
+    def min_rows(self) -> int:
+        return 2 * self.f + 1
+
+    def decide(self, updates: Updates) -> Point:
+        reference = updates.reference
+        if reference is None:
+            refuse(f"{self!r} needs a vector to trust and got none. Pass it with the call: reference=.")
+        scores = updates.distances_to(reference)
+        return updates.mean(closest(scores, updates.n - self.f), scores=scores)

@@ -1,0 +1,54 @@
+"""The mean of the honest rows, for those who know them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mixtailor._checks import refuse
+from mixtailor.rules.base import Rule
+from mixtailor.updates import Point, Updates
+
+__all__ = ["Omniscient"]
+
+
+@dataclass(frozen=True)
+class Omniscient(Rule):
+    r"""The mean of the honest rows, which it is told: the yardstick that no rule can know.
+
+    .. math:: \frac{1}{|H|} \sum_{i \in H} x_i
+
+    Needs ``n >= 1`` and to be told the honest rows H with the call. Cost O(n d).
+
+    Examples
+    --------
+    >>> Omniscient()(np.array([[1.0], [-7.0], [3.0]]), honest=[0, 2])
+    array([2.])
+
+    Notes
+    -----
+    Behind a pre-aggregation it averages the received rows, not the mixed ones: what is measured against it then pays
+    for the mixing. An honest row that is not finite leaves like any other.
+
+    References
+    ----------
+    .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
+       Against Tailored Attacks", TMLR 2022.
+    """
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "O(n d)"
+    lacks: ClassVar[Mapping[str, str]] = {"permutation": "it is told the honest rows by their places"}
+
+    def min_rows(self) -> int:
+        return 1
+
+    def tolerates(self, n: int) -> int:
+        return n - 1
+
+    def decide(self, updates: Updates) -> Point:
+        honest = updates.call.honest
+        if honest is None:
+            refuse("Omniscient needs to be told which rows are honest. Pass them with the call: honest=[0, 1, ...].")
+        if not honest:
+            refuse("Omniscient needs at least one honest row among those that are left and got none.")
+        return updates.home.mean(honest)

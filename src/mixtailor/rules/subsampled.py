@@ -1,0 +1,108 @@
+"""A rule on some of the rows, drawn at random."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_count, refuse
+from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
+from mixtailor.updates import Combination, Point, Updates
+
+if TYPE_CHECKING:
+    from mixtailor.updates.receive import Arrival
+
+__all__ = ["Subsampled"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Subsampled(Rule):
+    r"""A rule on k rows drawn at random, without replacement.
+
+    .. math:: R(x_{i_1}, \ldots, x_{i_k}), \qquad \{i_1, \ldots, i_k\} \text{ uniform among the k-subsets}
+
+    Needs ``n >= k``, and k rows must be enough for the rule and its f. Cost: that of the rule on k rows.
+
+    Parameters
+    ----------
+    rule : Rule
+        What the k rows are given to.
+    k : int
+        How many rows are drawn.
+
+    Examples
+    --------
+    >>> from mixtailor import Comed
+    >>> rows = np.array([[1.0], [1.0], [1.0], [1.0], [90.0]])
+    >>> Subsampled(Comed(), 3)(rows)
+    array([1.])
+
+    Notes
+    -----
+    This is randomisation of the rows in place of the rule, which the MixTailor paper [1]_ argues against: the attacker
+    knows the rule, an attack on it stays an attack on most of the draws, and all f Byzantine rows may be among the k,
+    so that f does not shrink while the number of rows does. It is here to be compared with.
+
+    Rows that are not drawn are not read, and not missed if they are not finite. Where rows leave because they prove a
+    fault, k rows are drawn anew from those left, or all of them are taken.
+
+    References
+    ----------
+    .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
+       Against Tailored Attacks", TMLR 2022.
+    """
+
+    rule: Rule
+    k: int
+
+    requirement: ClassVar[str] = "n >= k"
+    cost: ClassVar[str] = "that of the rule on k rows"
+    lacks: ClassVar[Mapping[str, str]] = {"permutation": "it holds in distribution: what is drawn are places"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "rule", as_rule(self.rule))
+        check_count("Subsampled", "k", self.k)
+        if self.k < self.rule.min_rows():
+            refuse(
+                f"Subsampled needs k >= {self.rule.min_rows()}, the rows that {self.rule!r} needs "
+                f"({self.rule._needs()}), since all faulty rows may be drawn, and got k = {self.k}."
+            )
+
+    def min_rows(self) -> int:
+        return self.k
+
+    def tolerates(self, n: int) -> int:
+        return self.rule.tolerates(min(n, self.k))
+
+    def missing_laws(self) -> Mapping[str, str]:
+        return {**self.rule.missing_laws(), **self.lacks}
+
+    def decide(self, updates: Updates) -> Point:
+        n = updates.n
+        drawn = np.sort(updates.random.choice(n, size=min(self.k, n), replace=False))
+        point = self.rule.decide(updates.take(drawn))
+        # The rule counts the rows it was given; what it tells of them is to be of the rows that are here.
+        facts: dict[str, Any] = dict(point.facts)
+        if "selected" in facts:
+            facts["selected"] = drawn[np.asarray(facts["selected"], np.intp)]
+        elif not isinstance(point, Combination):
+            facts["selected"] = drawn
+        scores = facts.pop("scores", None)
+        if scores is not None and len(np.asarray(scores)) == len(drawn):
+            facts["scores"] = np.full(n, np.nan)
+            facts["scores"][drawn] = scores
+        return dataclasses.replace(point, facts=facts)
+
+    def _plan(
+        self,
+        arrival: "Arrival",
+        names: Sequence[object],
+        *,
+        n: int,
+        entropy: KeySource | None,
+        round: int | None,
+    ) -> Plan:
+        plan = self.rule._plan(arrival, names, n=min(n, self.k), entropy=entropy, round=round)
+        return Plan(dataclasses.replace(self, rule=plan.rule), plan.key, plan.facts)

@@ -269,7 +269,10 @@ class CpuEngine(Engine[Block]):
 def to_bfloat16(values: Any) -> "np.ndarray[Any, np.dtype[np.uint16]]":
     """The bits of the nearest bfloat16, halves to even."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    # Rounding would carry some NaNs over the sign to zero, and a faulty row would pass for a sound one.
+    rounded[(bits & 0x7FFFFFFF) > 0x7F800000] = 0x7FC0
+    return rounded
 
 
 def from_bfloat16(bits: "np.ndarray[Any, np.dtype[np.uint16]]") -> "np.ndarray[Any, np.dtype[np.float32]]":

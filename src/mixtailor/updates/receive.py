@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from mixtailor._checks import refuse
 from mixtailor.updates import tree
+from mixtailor.updates.arrays import Kind, Unfit, in_memory, is_array, is_torch, read
 from mixtailor.updates.base import Call
-from mixtailor.updates.dense import Dense
+from mixtailor.updates.copied import Copied, Held
+from mixtailor.updates.dense import Dense, fits
 from mixtailor.updates.home import Home
 
 __all__ = ["Arrival", "receive"]
@@ -50,7 +50,8 @@ def receive(updates: Any) -> Arrival:
         An (n, ...) array or tensor, or a sequence of n arrays, state dicts, lists of layers, or paths of files.
     """
     if isinstance(updates, Home):
-        return Arrival(updates, {}, updates.n, lambda answer, _home: answer, lambda vector: vector)
+        known = getattr(updates, "arrival", None)
+        return known or Arrival(updates, {}, updates.n, lambda answer, _home: answer, lambda vector: vector)
     if isinstance(updates, (str, bytes, PathLike)):
         refuse(f"Updates need one item for each worker and got a single path or string, {updates!r}. Give a list.")
     if isinstance(updates, Mapping):
@@ -58,7 +59,7 @@ def receive(updates: Any) -> Arrival:
             "Updates need one item for each worker and got a single mapping. Give a list of n state dicts, and the "
             "workers' names as workers=."
         )
-    if tree.is_array(updates):
+    if is_array(updates):
         return _matrix(updates)
     if not isinstance(updates, Sequence) and isinstance(updates, Iterable):
         updates = list(updates)
@@ -69,30 +70,36 @@ def receive(updates: Any) -> Arrival:
         )
     if not len(updates):
         refuse("Updates need at least one row and got none.")
-    if any(isinstance(item, (str, PathLike)) for item in updates):
+    if 2 * sum(isinstance(item, (str, PathLike)) for item in updates) > len(updates):
         from mixtailor.updates import stored
 
         return stored.receive(updates)
-    if all(_is_number(item) for item in updates):
+    if all(isinstance(item, (int, float, complex)) for item in updates):
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
     return tree.receive(updates)
 
 
-def _is_number(item: object) -> bool:
-    return isinstance(item, (int, float, complex))
-
-
 def _matrix(updates: Any) -> Arrival:
     """An (n, ...) array of any library: its rows, in place."""
-    if updates.ndim < 2:
-        refuse(f"Updates need n rows of d coordinates, an (n, d) array, and got shape {tuple(updates.shape)}.")
-    if not len(updates):
-        refuse(f"Updates need at least one row and got none (shape {tuple(updates.shape)}).")
-    if tree.on_device(updates):
+    try:
+        kind, raw = read(updates)
+    except Unfit as error:
+        raise TypeError(f"Updates need an (n, d) array of real numbers, and this one is {error}.") from None
+    n, *shape = kind.shape or (0,)
+    if len(kind.shape) < 2:
+        refuse(f"Updates need n rows of d coordinates, an (n, d) array, and got shape {kind.shape}.")
+    if not n:
+        refuse(f"Updates need at least one row and got none (shape {kind.shape}).")
+    row = Kind(kind.library, kind.dtype, tuple(shape), kind.bits, kind.own, kind.device, False, kind.namespace)
+    row = row.as_floats() if row.discrete else row
+    if is_torch(raw) and raw.device.type != "cpu":
         from mixtailor.updates import device
 
-        return device.receive(updates)
-    kind = tree.Kind.of(updates)
-    rows = kind.flat_rows(updates)
-    home = Dense(rows, Call(), range(len(rows)))
-    return Arrival(home, {}, len(rows), lambda answer, _home: kind.back(answer), kind.flatten)
+        return device.matrix_arrival(raw, row)
+    array = in_memory(raw)
+    home: Home
+    if array.dtype == row.dtype and fits(array[0]) and array.flags.aligned:
+        home = Dense.of(array.reshape(n, row.size))
+    else:
+        home = Copied([Held(one, kind.bits) for one in array], row.dtype, row.bits, Call(), range(n))
+    return Arrival(home, {}, n, lambda answer, _home: row.back(answer), row.flatten)

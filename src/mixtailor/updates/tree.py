@@ -1,26 +1,70 @@
 """Rows in the layers of a model: lists, tuples and dicts of arrays, nested at will, never stacked."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixtailor._checks import plural, refuse
-from mixtailor.updates.arrays import Kind, discrete_answer, is_array, is_torch, on_device
+from mixtailor._checks import refuse
+from mixtailor.updates.arrays import discrete_answer, in_memory
 from mixtailor.updates.base import Call
-from mixtailor.updates.dense import Dense
+from mixtailor.updates.copied import flat_home
+from mixtailor.updates.dense import Flat
 from mixtailor.updates.engine import Block, CpuEngine, Floats, Integers, Pieces
 from mixtailor.updates.home import RUN_ENTRIES, VIEW_ENTRIES, Home, run_width, split
+from mixtailor.updates.layout import Layout, Path, Row, leaves_of, named, rebuilt, settle, taken_apart
 
 if TYPE_CHECKING:
     from mixtailor.updates.receive import Arrival
 
-__all__ = ["Kind", "Tree", "is_array", "on_device", "receive"]
+__all__ = ["Leaves", "Sections", "Tree", "receive"]
 
-Path = tuple[object, ...]
-_DEPTH = 64
+
+class Sections:
+    """Which leaves a run of coordinates covers.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        The coordinates of each leaf.
+    """
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(int)
+        self.d = int(self.offsets[-1])
+
+    def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """(leaf, start, stop) of the leaves that a run covers, in their own coordinates."""
+        pieces = []
+        index = int(np.searchsorted(self.offsets, start, side="right")) - 1
+        while index < len(self.offsets) - 1 and (lo := int(self.offsets[index])) < stop:
+            hi = int(self.offsets[index + 1])
+            if hi > lo:
+                pieces.append((index, max(start, lo) - lo, min(stop, hi) - lo))
+            index += 1
+        return pieces
+
+    def runs(self, small: int, large: int) -> list[tuple[int, int]]:
+        """Runs inside a large leaf, of width `large`, or over several small ones, of at most about `small`."""
+        runs: list[tuple[int, int]] = []
+        start = 0  # of the small leaves collected so far
+        for lo, hi in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
+            alone = hi - lo >= max(small // 4, 1)
+            if (alone or hi - start > small) and lo > start:
+                runs.append((start, lo))
+                start = lo
+            if alone:
+                runs.extend(split(hi, large, lo))
+                start = hi
+        if self.d > start or not runs:
+            runs.append((start, self.d))
+        return runs
+
+    def owners(self, which: Integers) -> list[tuple[int, Any, Integers]]:
+        """(leaf, mask, coordinates there) of single coordinates."""
+        owner = np.searchsorted(self.offsets, which, side="right") - 1
+        return [(int(leaf), owner == leaf, which[owner == leaf] - self.offsets[leaf]) for leaf in np.unique(owner)]
 
 
 class Tree(Home):
@@ -28,82 +72,51 @@ class Tree(Home):
 
     Parameters
     ----------
-    leaves : sequence of Dense
+    leaves : sequence of Flat
         One home a leaf, in the order of the coordinates.
     """
 
-    def __init__(self, leaves: Sequence[Dense], call: Call, received: Sequence[int]) -> None:
+    def __init__(self, leaves: Sequence[Flat], call: Call, received: Sequence[int]) -> None:
         self.leaves = list(leaves)
-        self.offsets = np.concatenate([[0], np.cumsum([leaf.d for leaf in leaves])]).astype(int)
-        super().__init__(len(received), int(self.offsets[-1]), CpuEngine(), call, received)
-        wide = any(leaf.dtype == np.float64 for leaf in leaves)
-        self._tile = np.dtype(np.float64 if wide else np.float32)
+        self.sections = Sections([leaf.d for leaf in leaves])
+        super().__init__(len(received), self.sections.d, CpuEngine(), call, received)
+        self.tile = np.dtype(np.float64 if any(leaf.tile == np.float64 for leaf in leaves) else np.float32)
 
     def runs(self) -> list[tuple[int, int]]:
-        return self._runs(RUN_ENTRIES)
+        return self.sections.runs(run_width(self.n, VIEW_ENTRIES), run_width(self.n, RUN_ENTRIES))
 
     def view_runs(self, n: int) -> list[tuple[int, int]]:
-        return self._runs(VIEW_ENTRIES * self.n // max(n, self.n, 1))
-
-    def _runs(self, entries: int) -> list[tuple[int, int]]:
-        """Runs inside a large leaf, which are read in place, or over several small ones, which are copied together."""
-        copied, in_place = run_width(self.n, min(entries, VIEW_ENTRIES)), run_width(self.n, entries)
-        runs: list[tuple[int, int]] = []
-        start = 0  # of the small leaves collected so far
-        for lo, hi in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
-            if hi - lo >= copied // 4 or hi - start > copied:
-                if lo > start:
-                    runs.append((start, lo))
-                start = lo
-            if hi - lo >= copied // 4:
-                runs.extend(split(hi, in_place, lo))
-                start = hi
-        if self.d > start or not runs:
-            runs.append((start, self.d))
-        return runs
-
-    def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
-        """(leaf, start, stop) of the leaves that a run covers, in their own coordinates."""
-        first = int(np.searchsorted(self.offsets, start, side="right")) - 1
-        pieces = []
-        for index in range(first, len(self.leaves)):
-            lo, hi = int(self.offsets[index]), int(self.offsets[index + 1])
-            if lo >= stop:
-                break
-            if hi > lo:
-                pieces.append((index, max(start, lo) - lo, min(stop, hi) - lo))
-        return pieces
+        width = run_width(max(n, self.n), VIEW_ENTRIES)
+        return self.sections.runs(width, width)
 
     def block(self, start: int, stop: int) -> Block:
-        pieces = self._pieces(start, stop)
+        pieces = self.sections.pieces(start, stop)
         if len(pieces) == 1:
-            index, lo, hi = pieces[0]
-            return self.leaves[index].block(lo, hi)
-        out = np.empty((self.n, stop - start), self._tile)
+            leaf, lo, hi = pieces[0]
+            return self.leaves[leaf].block(lo, hi)
+        out = np.empty((self.n, stop - start), self.tile)
+        engine = CpuEngine()
         at = 0
-        for index, lo, hi in pieces:
-            self.engine_of_leaf.gather(self.leaves[index].block(lo, hi), out[:, at : at + hi - lo])
+        for leaf, lo, hi in pieces:
+            engine.gather(self.leaves[leaf].block(lo, hi), out[:, at : at + hi - lo])
             at += hi - lo
         return Block.of(out)
 
-    engine_of_leaf = CpuEngine()
-
     def coordinates(self, which: Integers) -> Floats:
-        out = np.empty((self.n, len(which)), self._tile)
-        owner = np.searchsorted(self.offsets, which, side="right") - 1
-        for index in np.unique(owner):
-            here = owner == index
-            out[:, here] = self.leaves[index].coordinates(which[here] - self.offsets[index])
+        out = np.empty((self.n, len(which)), self.tile)
+        for leaf, here, inside in self.sections.owners(which):
+            out[:, here] = self.leaves[leaf].coordinates(inside)
         return out
 
     def only(self, rows: Sequence[int]) -> "Tree":
-        return Tree([leaf.only(rows) for leaf in self.leaves], self.call, [self.received[row] for row in rows])
+        kept = [leaf.only(rows) for leaf in self.leaves]
+        return type(self)(kept, self.call, [self.received[row] for row in rows])
 
     def new(self) -> Any:
         return [leaf.new() for leaf in self.leaves]
 
     def slice(self, answer: Any, start: int, stop: int) -> Any:
-        pieces = [answer[index][lo:hi] for index, lo, hi in self._pieces(start, stop)]
+        pieces = [answer[leaf][lo:hi] for leaf, lo, hi in self.sections.pieces(start, stop)]
         return pieces[0] if len(pieces) == 1 else Pieces(pieces)
 
     def copy_row(self, row: int, answer: Any) -> None:
@@ -111,7 +124,7 @@ class Tree(Home):
             leaf.copy_row(row, part)
 
     def assemble(self, matrices: list[Any]) -> Any:
-        return np.concatenate([matrix.astype(self._tile, copy=False) for matrix in matrices], axis=1)
+        return np.concatenate([matrix.astype(self.tile, copy=False) for matrix in matrices], axis=1)
 
     def given_values(self, vector: Any, start: int, stop: int) -> Any:
         return vector[start:stop].astype(np.float64, copy=False)
@@ -119,170 +132,100 @@ class Tree(Home):
     def given_coordinates(self, vector: Any, which: Integers) -> Floats:
         return np.asarray(vector[which], np.float64)
 
-    def row_bytes(self, row: int) -> list[Any]:
-        return [part for leaf in self.leaves for part in leaf.row_bytes(row)]
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        for leaf in self.leaves:
+            yield from leaf.row_bytes(row)
 
     def _zero_is_exact(self, p: float) -> bool:
         return all(leaf._zero_is_exact(p) for leaf in self.leaves)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The structure that most updates share."""
+@dataclass
+class Leaves:
+    """Rows of one structure, and how an answer for their coordinates becomes an update again.
 
-    template: Any
-    kinds: dict[Path, Kind]
+    Attributes
+    ----------
+    layout : Layout
+    rows : list of Row or None
+        None for those of another structure.
+    paths : list of Path
+        The leaves that coordinates are counted over.
+    """
+
+    layout: Layout
+    rows: list[Row | None]
+    paths: list[Path]
+
+    @classmethod
+    def settled(cls, rows: list[Row | None], faults: dict[int, str]) -> "Leaves":
+        """Rows and the structure that most of them share; the faults of the others are noted."""
+        layout = settle(rows, faults)
+        if list(layout.kinds) == [()] and layout.kinds[()].discrete:
+            # One array of whole numbers is an update of whole numbers, not a counter.
+            layout = Layout({(): layout.kinds[()].as_floats()}, layout.template)
+        return cls(layout, rows, layout.continuous)
 
     @property
-    def continuous(self) -> list[Path]:
-        return [path for path, kind in self.kinds.items() if not kind.discrete]
+    def received(self) -> list[int]:
+        return [index for index, row in enumerate(self.rows) if row is not None]
 
-    @property
-    def discrete(self) -> list[Path]:
-        return [path for path, kind in self.kinds.items() if kind.discrete]
+    def of(self, path: Path) -> list[tuple[Row, Any]]:
+        """The sound rows and their arrays at a path."""
+        return [(row, row.arrays[path]) for row in self.rows if row is not None]
 
+    def parts(self, answer: Any) -> dict[Path, Any]:
+        """The flat answer of each leaf."""
+        return dict(zip(self.paths, [answer] if len(self.paths) == 1 else answer, strict=True))
 
-def leaves_of(item: Any, path: Path = ()) -> dict[Path, Any]:
-    """The arrays of one update by their path; raises TypeError for what is no update."""
-    if len(path) > _DEPTH:
-        raise TypeError(f"nested deeper than {_DEPTH} levels")
-    if is_array(item):
-        return {path: item}
-    if isinstance(item, Mapping):
-        children: Any = item.items()
-    elif isinstance(item, (list, tuple)):
-        if item and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in item):
-            return {path: np.asarray(item, np.float64)}
-        children = enumerate(item)
-    elif isinstance(item, (bool, int, float)):
-        return {path: np.asarray(item)}
-    else:
-        raise TypeError(f"holds {type(item).__name__} where arrays are needed")
-    found: dict[Path, Any] = {}
-    for key, value in children:
-        found.update(leaves_of(value, (*path, key)))
-    return found
+    def discrete(self, path: Path, received: Sequence[int], whole: Callable[[Any], Any]) -> Any:
+        """The flat answer of a leaf of counters or flags, from the rows that are left."""
+        rows = [whole(row.arrays[path]) for index in received if (row := self.rows[index]) is not None]
+        return discrete_answer(self.layout.kinds[path], [row for row in rows if row is not None])
 
-
-def rebuilt(item: Any, answers: dict[Path, Any], path: Path = ()) -> Any:
-    """The template with the answers in place of its arrays."""
-    if path in answers:
-        return answers[path]
-    if isinstance(item, Mapping):
-        pairs = {key: rebuilt(value, answers, (*path, key)) for key, value in item.items()}
+    def flatten(self, reference: Any) -> Any:
+        """An update from outside as one flat vector."""
+        if self.paths == [()]:
+            return self.layout.kinds[()].flatten(reference)
         try:
-            return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
-        except TypeError:
-            return pairs
-    values = [rebuilt(value, answers, (*path, index)) for index, value in enumerate(item)]
-    return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)
-
-
-def named(path: Path) -> str:
-    """A leaf's path as people write it."""
-    return ".".join(str(key) for key in path) or "the update"
-
-
-def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool]]:
-    return frozenset((path, kind.shape, kind.discrete) for path, kind in kinds.items())
-
-
-def _difference(kinds: dict[Path, Kind], layout: dict[Path, Kind]) -> str:
-    """What sets a row's structure apart from that of most."""
-    for path in layout:
-        if path not in kinds:
-            return f"without {named(path)}"
-        if kinds[path].shape != layout[path].shape:
-            return f"of shape {kinds[path].shape} where most have {layout[path].shape} ({named(path)})"
-        if kinds[path].discrete != layout[path].discrete:
-            return f"of type {kinds[path].dtype} where most have {layout[path].dtype} ({named(path)})"
-    extra = [path for path in kinds if path not in layout]
-    return f"with an extra {named(extra[0])}" if extra else "of another structure"
-
-
-def layout_of(updates: Sequence[Any]) -> tuple[Layout, list[dict[Path, Any] | None], dict[int, str]]:
-    """The structure that most rows share, the leaves of the rows that have it, and what is wrong with the others."""
-    leaves: list[dict[Path, Any] | None] = []
-    kinds: list[dict[Path, Kind] | None] = []
-    faults: dict[int, str] = {}
-    for row, item in enumerate(updates):
-        try:
-            found = leaves_of(item)
-            kinds.append({path: Kind.of_array(leaf) for path, leaf in found.items()})
-            leaves.append(found)
-        except (TypeError, RecursionError) as error:
-            faults[row] = str(error)
-            leaves.append(None)
-            kinds.append(None)
-    tally = Counter(_signature(kind) for kind in kinds if kind is not None)
-    if not tally:
-        raise TypeError(f"Updates need arrays of numbers in every row, and row 0 {faults[0]}.")
-    (most, count), *others = tally.most_common()
-    if others and others[0][1] == count:
-        sample = [next(k for k in kinds if k is not None and _signature(k) == s) for s in (others[0][0], most)]
-        refuse(
-            f"Updates need one shape, and {plural(count, 'row')} and {plural(count, 'row')} disagree: some are "
-            f"{_difference(*sample)}. Which is right cannot be told."
-        )
-    first = next(row for row, kind in enumerate(kinds) if kind is not None and _signature(kind) == most)
-    sound = [k for k in kinds if k is not None and _signature(k) == most]
-    layout = {}
-    for path, kind in (kinds[first] or {}).items():
-        types = Counter((k[path].dtype, k[path].library) for k in sound)
-        dtype, library = types.most_common(1)[0][0]
-        layout[path] = next(k[path] for k in sound if (k[path].dtype, k[path].library) == (dtype, library))
-    for row, kind in enumerate(kinds):
-        if kind is not None and _signature(kind) != most:
-            faults[row] = _difference(kind, layout)
-            leaves[row] = None
-    return Layout(updates[first], layout), leaves, faults
+            arrays = leaves_of(reference).arrays
+        except TypeError as error:
+            raise TypeError(f"The reference needs the layers of one update and is {error}.") from None
+        missing = [path for path in self.paths if path not in arrays]
+        if missing:
+            refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
+        return np.concatenate([np.empty(0), *(self.layout.kinds[path].flatten(arrays[path]) for path in self.paths)])
 
 
 def receive(updates: Sequence[Any]) -> "Arrival":
     """Give a home to a list of n arrays or trees."""
     from mixtailor.updates.receive import Arrival
 
-    if any(on_device(leaf) for leaf in _first_leaves(updates)):
+    rows, faults = taken_apart(updates, leaves_of)
+    leaves = Leaves.settled(rows, faults)
+    kinds = leaves.layout.kinds
+    if any(kinds[path].library == "torch" and kinds[path].device.type != "cpu" for path in leaves.paths):
         from mixtailor.updates import device
 
-        return device.receive_trees(updates)
-    layout, leaves, faults = layout_of(updates)
-    received = [row for row, found in enumerate(leaves) if found is not None]
-    paths = layout.continuous
-    single = list(layout.kinds) == [()]
-    if single and layout.kinds[()].discrete:  # whole numbers as a plain update: computed in float64
-        kind = layout.kinds[()]
-        layout = Layout(layout.template, {(): Kind(kind.library, np.dtype(np.float64), kind.shape, False)})
-        paths = [()]
+        return device.arrival(updates, leaves, faults)
+    received = leaves.received
     homes = [
-        Dense([layout.kinds[path].converted((leaves[row] or {})[path]) for row in received], Call(), received)
-        for path in paths
+        flat_home(
+            [in_memory(array) for _, array in leaves.of(path)],
+            [row.kinds[path].bits for row, _ in leaves.of(path)],
+            kinds[path].dtype,
+            kinds[path].bits,
+            received,
+        )
+        for path in leaves.paths
     ]
     home: Home = homes[0] if len(homes) == 1 else Tree(homes, Call(), received)
 
     def restore(answer: Any, left: Home) -> Any:
-        parts = [answer] if len(homes) == 1 else answer
-        answers = {path: layout.kinds[path].back(part) for path, part in zip(paths, parts, strict=True)}
-        for path in layout.discrete:
-            kind = layout.kinds[path]
-            rows = [kind.converted((leaves[row] or {})[path]) for row in left.received]
-            answers[path] = kind.back(discrete_answer(kind, rows))
-        return rebuilt(layout.template, answers)
+        answers = {path: kinds[path].back(part) for path, part in leaves.parts(answer).items()}
+        for path in leaves.layout.discrete:
+            flat = leaves.discrete(path, left.received, lambda array: in_memory(array).reshape(-1))
+            answers[path] = kinds[path].back(flat)
+        return rebuilt(updates[leaves.layout.template], answers)
 
-    def flatten(reference: Any) -> Any:
-        found = leaves_of(reference)
-        missing = [path for path in paths if path not in found]
-        if missing:
-            refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
-        return np.concatenate([layout.kinds[path].flatten(found[path]) for path in paths] or [np.empty(0)])
-
-    return Arrival(home, faults, len(updates), restore, flatten)
-
-
-def _first_leaves(updates: Sequence[Any]) -> list[Any]:
-    for item in updates:
-        try:
-            return [leaf for leaf in leaves_of(item).values() if is_torch(leaf)]
-        except (TypeError, RecursionError):
-            continue
-    return []
+    return Arrival(home, faults, len(updates), restore, leaves.flatten)

@@ -1,0 +1,188 @@
+"""Files as rows: opened once, read by position and run by run, compressed ones as a stream."""
+
+import io
+import os
+import stat
+import threading
+import weakref
+import zipfile
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from mixtailor.updates.arrays import Array, Kind, Unfit
+from mixtailor.updates.copied import Source
+
+__all__ = ["Broken", "File", "Packed", "Part", "exactly", "seekable"]
+
+
+class Broken(Unfit):
+    """A file that cannot be read, or not as its name and header promise."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"unreadable: {what}")
+
+
+class File:
+    """An open file, read by position: from several threads at once, and never beyond its end.
+
+    Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
+    page that is gone ends the process.
+    """
+
+    def __init__(self, path: "str | PathLike[str]") -> None:
+        self.name = Path(os.fspath(path)).name
+        try:
+            # A pipe would block for ever.
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            raise Broken(f"{error.strerror or error} ({self.name})") from None
+        except ValueError as error:  # a zero byte in the name
+            raise Broken(f"{error}") from None
+        self._handle = handle
+        weakref.finalize(self, os.close, handle)
+        self._stamp = os.fstat(handle)
+        if not stat.S_ISREG(self._stamp.st_mode):
+            raise Broken(f"{'a directory' if stat.S_ISDIR(self._stamp.st_mode) else 'not a file'} ({self.name})")
+        self.size = self._stamp.st_size
+        self.archive: zipfile.ZipFile | None = None
+        self.lock = threading.Lock()
+        self.stream: tuple[Source, IO[bytes], int] | None = None
+        self.last: tuple[Source, int, int, Array] | None = None
+
+    def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on; fewer are an error."""
+        parts = []
+        while count:
+            try:
+                part = os.pread(self._handle, count, offset)
+            except OSError as error:
+                raise Broken(f"{error.strerror or error} ({self.name})") from None
+            if not part:
+                raise Broken(f"it ends before its data do ({self.name})")
+            parts.append(part)
+            offset, count = offset + len(part), count - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
+        now, then = os.fstat(self._handle), self._stamp
+        if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
+            return True
+        # Times can be set back, but not the time of doing so. A new file of the same name only takes this one's away.
+        return now.st_ctime_ns != then.st_ctime_ns and now.st_nlink == then.st_nlink
+
+
+class _Reader(io.RawIOBase):
+    """A file that can be read, with a place to read from."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._file.size}[whence]
+        if self._at < 0:
+            raise ValueError("before the start of the file")
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = max(0, min(len(buffer), self._file.size - self._at))
+        buffer[:count] = self._file.read(self._at, count)
+        self._at += count
+        return count
+
+
+class Part(Source):
+    """An array that lies in a file as it lies in memory.
+
+    Parameters
+    ----------
+    file : File
+    kind : Kind
+    dtype : numpy dtype
+        The type in the file, its byte order included.
+    offset : int
+        Where its first byte is.
+    """
+
+    def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int) -> None:
+        self.file, self.kind, self.offset = file, kind, offset
+        self.dtype, self.bits, self.size = dtype, kind.bits, kind.size
+
+    def run(self, start: int, stop: int) -> Array:
+        width = self.dtype.itemsize
+        return np.frombuffer(self.file.read(self.offset + start * width, (stop - start) * width), self.dtype)
+
+
+class Packed(Part):
+    """A compressed array: unpacked from its beginning in every pass, and no more than a run of it is kept."""
+
+    def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int, member: zipfile.ZipInfo) -> None:
+        super().__init__(file, kind, dtype, offset)
+        self.member = member
+
+    def run(self, start: int, stop: int) -> Array:
+        with self.file.lock:
+            last = self.file.last
+            if last is not None and last[0] is self and last[1] <= start and stop <= last[2]:
+                return last[3][start - last[1] : stop - last[1]]
+            data = self._unpacked(start, stop)
+            self.file.last = (self, start, stop, data)
+            return data
+
+    def _unpacked(self, start: int, stop: int) -> Array:
+        width = self.dtype.itemsize
+        first, count = self.offset + start * width, (stop - start) * width
+        stream = self.file.stream
+        try:
+            if stream is None or stream[0] is not self or stream[2] > first:
+                assert self.file.archive is not None
+                stream = (self, self.file.archive.open(self.member), 0)
+            unpacked, at = stream[1], stream[2]
+            while at < first:
+                at += len(exactly(unpacked, min(1 << 20, first - at)))
+            data = exactly(unpacked, count)
+            if stop == self.size and unpacked.read(1):  # asking beyond the end also compares the checksum
+                raise Broken("it holds more than its header promises")
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            ValueError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
+            self.file.stream = None
+            raise Broken(f"{error} ({self.file.name})") from None
+        self.file.stream = (self, unpacked, first + count)
+        return np.frombuffer(data, self.dtype)
+
+
+def exactly(stream: IO[bytes], count: int) -> bytes:
+    """`count` bytes of a stream; fewer are an error."""
+    parts = []
+    while count:
+        part = stream.read(count)
+        if not part:
+            raise EOFError("it ends before its data do")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def seekable(file: File) -> io.BufferedReader:
+    """A file as `zipfile` wants it."""
+    return io.BufferedReader(_Reader(file))

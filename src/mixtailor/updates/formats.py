@@ -1,0 +1,232 @@
+"""What `.npy`, `.npz` and `.safetensors` files hold and where, read strictly: nothing in a file is ever executed.
+
+Headers are parsed here, and not by the libraries that write them, because a file may come from an attacker: sizes are
+checked against the file before anything is allocated, and Python objects are refused before anything could unpickle
+them.
+"""
+
+import ast
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixtailor.updates.arrays import Kind, Unfit
+from mixtailor.updates.files import Broken, File, Packed, Part, exactly, seekable
+
+__all__ = ["SUFFIXES", "contents"]
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+
+_NPY_HEADER = 1 << 16
+_SAFETENSORS_HEADER = 100 << 20
+_NUMBER = re.compile(r"[<>|=]?(?:f(?:2|4|8|12|16)|[iu](?:1|2|4|8)|b1|c\d+)")
+_SAFETENSORS = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1",
+    "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
+}  # fmt: skip
+
+
+def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], Part]:
+    """The arrays of a file: by name in the order of the file, or the one array of an `.npy` file without a name."""
+    suffix = Path(os.fspath(path)).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise Broken(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
+    file = File(path)
+    if suffix == ".npy":
+        return {(): _npy(file)}
+    return _npz(file) if suffix == ".npz" else _safetensors(file)
+
+
+# .npy
+
+
+@dataclass(frozen=True)
+class _Header:
+    kind: Kind
+    dtype: "np.dtype[Any]"
+    size: int  # bytes before the data
+
+    @property
+    def total(self) -> int:
+        return self.size + self.kind.size * self.dtype.itemsize
+
+
+def _npy(file: File) -> Part:
+    header = _npy_header(lambda offset, count: file.read(offset, count), file.size)
+    if header.total != file.size:
+        raise Broken(f"it has {file.size} bytes where its header promises {header.total} ({file.name})")
+    return Part(file, header.kind, header.dtype, header.size)
+
+
+def _npy_header(read: Callable[[int, int], bytes], limit: int) -> _Header:
+    """The header at the start of what `read` reads; `limit` is how many bytes there are."""
+    start = read(0, min(12, limit))
+    if len(start) < 12 or start[:6] != b"\x93NUMPY":
+        raise Broken(f"no .npy array (it starts with {start[:6]!r})")
+    version = start[6]
+    if version not in (1, 2, 3):
+        raise Broken(f"an .npy array of unknown version {version}")
+    skip, length = (
+        (10, int.from_bytes(start[8:10], "little")) if version == 1 else (12, int.from_bytes(start[8:12], "little"))
+    )
+    if length > min(_NPY_HEADER, limit - skip):
+        raise Broken(f"an .npy array whose header claims {length} bytes")
+    try:
+        fields = ast.literal_eval(read(skip, length).decode("utf-8" if version == 3 else "latin-1").strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise Broken("an .npy array whose header is no description") from None
+    if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
+        raise Broken("an .npy array whose header is no description")
+    descr, shape, by_columns = fields["descr"], fields["shape"], fields["fortran_order"]
+    if isinstance(descr, str) and "O" in descr:
+        raise Broken("it holds pickled Python objects, which are never loaded")
+    if not isinstance(descr, str) or not _NUMBER.fullmatch(descr):
+        raise Unfit(f"of type {str(descr)[:40]!r} where real numbers are needed")
+    if not isinstance(shape, tuple) or not _is_shape(shape) or not isinstance(by_columns, bool):
+        raise Broken("an .npy array whose header is no description")
+    try:
+        dtype = np.dtype(descr)
+    except TypeError:
+        raise Unfit(f"of type {descr!r}, which this machine does not have") from None
+    return _Header(_kind(dtype, shape, by_columns=by_columns and len(shape) > 1), dtype, skip + length)
+
+
+def _is_shape(shape: Any) -> bool:
+    return len(shape) <= 64 and all(type(length) is int and 0 <= length < 1 << 48 for length in shape)
+
+
+def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False, by_columns: bool = False) -> Kind:
+    if dtype.kind == "c":
+        raise Unfit("of complex numbers where real numbers are needed")
+    native = np.dtype(np.float64) if dtype.kind == "f" and dtype.itemsize > 8 else dtype.newbyteorder("=")
+    return Kind("stored", native, shape, bits, by_columns=by_columns)
+
+
+# .npz
+
+
+def _npz(file: File) -> dict[tuple[object, ...], Part]:
+    try:
+        file.archive = zipfile.ZipFile(seekable(file))
+        members = file.archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
+        raise Broken(f"{error} ({file.name})") from None
+    found: dict[tuple[object, ...], Part] = {}
+    for member in members:
+        if not member.filename.endswith(".npy") or member.flag_bits & 1:
+            raise Broken(f"it holds {member.filename[:80]!r}, which is no plain .npy array ({file.name})")
+        path = (member.filename.removesuffix(".npy"),)
+        if path in found:
+            raise Broken(f"it holds {member.filename[:80]!r} twice ({file.name})")
+        found[path] = _member(file, member)
+    return found
+
+
+def _member(file: File, member: zipfile.ZipInfo) -> Part:
+    if member.compress_type != zipfile.ZIP_STORED:
+        return _packed(file, member)
+    local = file.read(member.header_offset, 30)
+    if local[:4] != b"PK\x03\x04":
+        raise Broken(f"its directory points beside {member.filename[:80]!r} ({file.name})")
+    names, extras = struct.unpack("<HH", local[26:30])
+    start = member.header_offset + 30 + names + extras
+    if start + member.file_size > file.size or member.compress_size != member.file_size:
+        raise Broken(f"it ends before its data do ({file.name})")
+    header = _npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
+    _check_total(file, member, header)
+    return Part(file, header.kind, header.dtype, start + header.size)
+
+
+def _packed(file: File, member: zipfile.ZipInfo) -> Part:
+    assert file.archive is not None
+    try:
+        with file.archive.open(member) as stream:
+            kept = b""
+
+            def read(offset: int, count: int) -> bytes:
+                nonlocal kept
+                kept += exactly(stream, max(0, offset + count - len(kept)))
+                return kept[offset : offset + count]
+
+            header = _npy_header(read, member.file_size)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+        struct.error,
+    ) as error:
+        raise Broken(f"{error} ({file.name})") from None
+    _check_total(file, member, header)
+    return Packed(file, header.kind, header.dtype, header.size, member)
+
+
+def _check_total(file: File, member: zipfile.ZipInfo, header: _Header) -> None:
+    if header.total != member.file_size:
+        name, found = member.filename[:80], member.file_size
+        raise Broken(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")
+
+
+# .safetensors
+
+
+def _safetensors(file: File) -> dict[tuple[object, ...], Part]:
+    if file.size < 8:
+        raise Broken(f"too short for a .safetensors file ({file.name})")
+    length = int.from_bytes(file.read(0, 8), "little")
+    if length > min(_SAFETENSORS_HEADER, file.size - 8):
+        raise Broken(f"its header claims {length} bytes of {file.size} ({file.name})")
+    try:
+        fields = json.loads(file.read(8, length).decode("utf-8"), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        raise Broken(f"its header is no description of tensors ({file.name})") from None
+    if not isinstance(fields, dict):
+        raise Broken(f"its header is no description of tensors ({file.name})")
+    fields.pop("__metadata__", None)
+    found: dict[tuple[object, ...], Part] = {}
+    spans = []
+    for name, entry in fields.items():
+        part, span = _tensor(file, name, entry, 8 + length)
+        found[name,] = part
+        spans.append(span)
+    end = 0
+    for first, last in sorted(spans):
+        if first != end:
+            raise Broken(f"its tensors overlap or leave gaps ({file.name})")
+        end = last
+    if 8 + length + end != file.size:
+        raise Broken(f"it has {file.size} bytes where its header promises {8 + length + end} ({file.name})")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a name twice")
+    return dict(pairs)
+
+
+def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[Part, tuple[int, int]]:
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise Broken(f"its header is no description of tensors ({file.name})")
+    shape, span, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
+    if not isinstance(dtype, str) or dtype not in _SAFETENSORS:
+        raise Unfit(f"of type {str(dtype)[:40]!r} where real numbers are needed ({name[:80]!r})")
+    if not isinstance(shape, list) or not _is_shape(shape) or not isinstance(span, list) or len(span) != 2:
+        raise Broken(f"its header is no description of tensors ({file.name})")
+    own = np.dtype(_SAFETENSORS[dtype])
+    kind = _kind(own, tuple(shape), bits=dtype == "BF16")
+    if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
+        raise Broken(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
+    return Part(file, kind, own, start + span[0]), (span[0], span[1])

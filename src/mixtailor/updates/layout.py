@@ -1,0 +1,212 @@
+"""The layers of a model, flat: each array by its path, the structure that most workers share, and the way back."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mixtailor._checks import plural, refuse
+from mixtailor.updates.arrays import Kind, Unfit, is_array, read
+
+__all__ = ["Layout", "Path", "Row", "leaves_of", "named", "rebuilt", "settle", "taken_apart"]
+
+Path = tuple[object, ...]
+_DEPTH = 64
+_NODES = 1 << 20
+
+
+@dataclass
+class Row:
+    """One worker's update, taken apart.
+
+    Attributes
+    ----------
+    kinds, arrays : dict
+        The kind of each array, and the array (or what reads it), by path.
+    form : list
+        The containers on the way, which decide what the answer is made of.
+    """
+
+    kinds: dict[Path, Kind] = field(default_factory=dict)
+    arrays: dict[Path, Any] = field(default_factory=dict)
+    form: list[tuple[Path, type]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The structure that most updates share.
+
+    Attributes
+    ----------
+    kinds : dict
+        The kind of each array, in the type that most rows have it, in the order of the template.
+    template : int
+        A row of the form that most have.
+    """
+
+    kinds: dict[Path, Kind]
+    template: int
+
+    @property
+    def continuous(self) -> list[Path]:
+        return [path for path, kind in self.kinds.items() if not kind.discrete]
+
+    @property
+    def discrete(self) -> list[Path]:
+        return [path for path, kind in self.kinds.items() if kind.discrete]
+
+
+def leaves_of(item: Any) -> Row:
+    """One update taken apart; raises `Unfit` for what is no update."""
+    row = Row()
+    _walk(item, (), row, [_NODES])
+    return row
+
+
+def _walk(item: Any, path: Path, row: Row, left: list[int]) -> None:
+    left[0] -= 1  # containers that hold one another many times over would never end
+    if len(path) > _DEPTH or left[0] < 0:
+        raise Unfit(f"nested beyond {_DEPTH} levels or {_NODES} parts")
+    if is_array(item):
+        row.kinds[path], row.arrays[path] = read(item)
+    elif isinstance(item, Mapping):
+        row.form.append((path, type(item)))
+        for key, value in item.items():
+            _walk(value, (*path, key), row, left)
+    elif isinstance(item, (list, tuple)):
+        if item and all(type(value) in (int, float) for value in item):
+            row.kinds[path], row.arrays[path] = read(np.asarray(item, np.float64))
+            return
+        row.form.append((path, type(item)))
+        for index, value in enumerate(item):
+            _walk(value, (*path, index), row, left)
+    elif isinstance(item, (bool, int, float)):
+        row.kinds[path], row.arrays[path] = read(np.asarray(item))
+    else:
+        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed)")
+
+
+def _type_name(item: object) -> str:
+    return "None" if item is None else type(item).__name__
+
+
+def taken_apart(items: Sequence[Any], apart: Callable[[Any], Row]) -> tuple[list[Row | None], dict[int, str]]:
+    """Each row taken apart, None for those that cannot be, and what is wrong with them."""
+    rows: list[Row | None] = []
+    faults: dict[int, str] = {}
+    for index, item in enumerate(items):
+        try:
+            rows.append(apart(item))
+        except Unfit as error:
+            faults[index] = str(error)
+            rows.append(None)
+        except (
+            Exception
+        ) as error:  # what a worker sent may fail in any way; that is this worker's fault, and no other's
+            faults[index] = f"not an update ({type(error).__name__}: {_short(error)})"
+            rows.append(None)
+    return rows, faults
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else text[:160] + "..."
+
+
+def settle(rows: list[Row | None], faults: dict[int, str]) -> Layout:
+    """The structure that most rows share. Rows of another become None, and what is wrong with them is noted."""
+    signatures = [None if row is None else _signature(row.kinds) for row in rows]
+    tally = Counter(signature for signature in signatures if signature is not None)
+    if not tally:
+        raise TypeError(f"Updates need arrays of real numbers in every row, and row 0 is {faults[0]}.")
+    (most, count), *others = tally.most_common()
+    if others and others[0][1] == count:
+        one, other = (_kinds(rows, signatures, signature) for signature in (most, others[0][0]))
+        refuse(
+            f"Updates need one shape, and {plural(count, 'row')} against {plural(count, 'row')} disagree: some are "
+            f"{_difference(other, one)}. Which is right cannot be told."
+        )
+    if not most:
+        refuse("Updates need at least one array in every row and hold none.")
+    sound = [row for row, signature in zip(rows, signatures, strict=True) if row is not None and signature == most]
+    form = Counter(_form(row) for row in sound).most_common(1)[0][0]
+    template = next(
+        index for index, row in enumerate(rows) if row is not None and signatures[index] == most and _form(row) == form
+    )
+    first = rows[template]
+    assert first is not None
+    kinds = {path: _usual([row.kinds[path] for row in sound]) for path in first.kinds}
+    for index, row in enumerate(rows):
+        if row is not None and signatures[index] != most:
+            faults[index] = _difference(row.kinds, kinds)
+            rows[index] = None
+    return Layout(kinds, template)
+
+
+def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool, bool]]:
+    return frozenset((path, kind.shape, kind.discrete, kind.by_columns) for path, kind in kinds.items())
+
+
+def _form(row: Row) -> tuple[object, ...]:
+    return (*row.form, *row.kinds)
+
+
+def _kinds(rows: list[Row | None], signatures: Sequence[object], wanted: object) -> dict[Path, Kind]:
+    row = rows[signatures.index(wanted)]
+    assert row is not None
+    return row.kinds
+
+
+def _usual(kinds: list[Kind]) -> Kind:
+    """The kind that most rows have; they share shape and meaning."""
+    first = kinds[0]
+    if all(kind is first for kind in kinds):
+        return first
+    return Counter(kinds).most_common(1)[0][0]
+
+
+def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind]) -> str:
+    """What sets a row's structure apart from that of most."""
+    for path, kind in usual.items():
+        if path not in kinds:
+            return f"without {named(path)}"
+        own = kinds[path]
+        if own.shape != kind.shape:
+            return f"of shape {_short_shape(own.shape)} where most have {_short_shape(kind.shape)}{_where(path)}"
+        if own.discrete != kind.discrete:
+            return f"of type {own.name} where most have {kind.name}{_where(path)}"
+        if own.by_columns != kind.by_columns:
+            return f"stored by {'columns' if own.by_columns else 'rows'} where most are not{_where(path)}"
+    extra = [path for path in kinds if path not in usual]
+    return f"with an extra {named(extra[0])}" if extra else "of another structure"
+
+
+def _short_shape(shape: tuple[int, ...]) -> str:
+    return str(shape) if len(shape) <= 8 else f"({', '.join(map(str, shape[:8]))}, ... {len(shape)} axes)"
+
+
+def _where(path: Path) -> str:
+    return f" ({named(path)})" if path else ""
+
+
+def named(path: Path) -> str:
+    """A layer's path as people write it, whatever a worker wrote there."""
+    words = [key if isinstance(key, str) and key.isprintable() else repr(key) for key in path]
+    text = ".".join(words)
+    return (text if len(text) <= 80 else text[:80] + "...") or "the array"
+
+
+def rebuilt(item: Any, answers: dict[Path, Any], path: Path = ()) -> Any:
+    """The template with the answers in place of its arrays."""
+    if path in answers:
+        return answers[path]
+    if isinstance(item, Mapping):
+        pairs = {key: rebuilt(value, answers, (*path, key)) for key, value in item.items()}
+        try:
+            return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
+        except TypeError:  # a mapping that is made in its own way
+            return pairs
+    values = [rebuilt(value, answers, (*path, index)) for index, value in enumerate(item)]
+    return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)

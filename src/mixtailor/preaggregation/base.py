@@ -74,6 +74,9 @@ class Both(PreAggregation):
         second = self.second if f is None else self.second.with_f(self.first.after(updates.n, f)[1])
         return second.prepare(self.first.prepare(updates))
 
+    def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
+        return self.first.kappa(n, f, d, Chain(self.second, behind))
+
     def missing_laws(self) -> Mapping[str, str]:
         return {**self.first.missing_laws(), **self.second.missing_laws()}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixtailor.updates import geometry
 from mixtailor.updates.engine import Engine, Floats, Integers
-from mixtailor.updates.points import Columns, Combination, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -171,6 +171,10 @@ class Updates(ABC):
         """A flat vector from outside."""
         return Given(self, vector)
 
+    def formula(self, function: Callable[..., Any], *parts: Point, **facts: object) -> Formula:
+        """A function of points, coordinate by coordinate."""
+        return Formula(self, parts, function, facts=facts)
+
     # Questions.
 
     def norms(self, p: float = 2.0) -> Floats:
@@ -241,6 +245,8 @@ class Updates(ABC):
         """A point's coordinates over one run, in float64."""
         if isinstance(point, Given):
             return self.home.given_values(point.vector, start, stop)
+        if isinstance(point, Formula):
+            return point.function(start, stop, *(self.values(part, start, stop) for part in point.parts))
         block = point.updates.block(start, stop)
         if isinstance(point, Combination):
             values, finite = point.updates.engine.combine(block, point.weights)
@@ -376,7 +382,8 @@ class Updates(ABC):
         scaled = self._total(
             lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe), size=self.n
         )
-        return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
+        with np.errstate(over="ignore"):  # a length beyond float64 is its largest number
+            return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
 
 
 def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:

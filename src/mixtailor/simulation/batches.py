@@ -19,9 +19,10 @@ __all__ = ["Batches"]
 class Batches:
     """Batches of the workers' own examples, each example once per epoch, in an order drawn anew for each epoch.
 
-    Worker i reads an endless sequence: its examples in one random order, then in another. Batch number t is the t-th run of
-    `size` of them, so a batch may end one epoch and begin the next, and a worker with fewer examples than `size` sees them
-    several times. Which examples these are depends on the seed, the worker and t alone: a resumed run needs no state.
+    Worker i reads an endless sequence: its examples in one random order, then in another. Batch number t is the t-th
+    run of `size` of them, so a batch may end one epoch and begin the next, and a worker with fewer examples than
+    `size` sees them several times. Which examples these are depends on the seed, the worker and t alone: a resumed run
+    needs no state.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from mixtailor._checks import MissingPackageError
 from mixtailor.simulation.cifar import read_cifar_with_digest
 from mixtailor.simulation.data import Dataset
 from mixtailor.simulation.files import DataError
@@ -50,14 +51,17 @@ def load(
         return mnist(folder, download=download, progress=progress)
     if name == "cifar10":
         return cifar10(folder, download=download, progress=progress)
-    raise ValueError(f"There is no data set {name!r}. There are {', '.join(DATASETS)}, or make a Dataset of your tensors.")
+    raise ValueError(
+        f"There is no data set {name!r}. There are {', '.join(DATASETS)}, or make a Dataset of your tensors."
+    )
 
 
 def digits() -> Dataset:
     """1,797 handwritten digits of 8 x 8 pixels, which scikit-learn brings along.
 
-    Within each digit every fifth example is for testing: 1,442 to train on and 355 to test, the same on every machine and
-    in every version. The order is that of the collection, whose writers follow each other, so both parts have all of them.
+    Within each digit every fifth example is for testing: 1,442 to train on and 355 to test, the same on every machine
+    and in every version. The order is that of the collection, whose writers follow each other, so both parts have all
+    of them.
 
     Examples
     --------
@@ -72,7 +76,7 @@ def digits() -> Dataset:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError("The digits data set needs scikit-learn. Install it with: pip install scikit-learn") from error
+        raise MissingPackageError("The digits data set", "scikit-learn", "train") from error
     loaded = load_digits()
     images = torch.from_numpy(loaded.images.astype(np.uint8)[:, None])
     labels = torch.from_numpy(loaded.target.astype(np.int64))
@@ -214,7 +218,9 @@ def synthetic(
 def _checked_idx(name: str, path: Path) -> npt.NDArray[np.uint8]:
     array, digest = read_idx_with_digest(path)
     if array.ndim != (3 if "images" in name else 1):
-        raise DataError(f"{path} should be {name} and has {array.ndim} dimensions: images and labels were swapped. Rename them.")
+        raise DataError(
+            f"{path} should be {name} and has {array.ndim} dimensions: images and labels were swapped. Rename them."
+        )
     MNIST.check(name, path, digest)
     return array
 

@@ -25,8 +25,8 @@ def read_cifar(
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """Images ``(records, 3, 32, 32)`` and labels ``(records,)`` from one file of CIFAR-10's binary version.
 
-    A record is 1 label byte and 3,072 pixel bytes, channel by channel, row by row. Only this version is read: the one for
-    Python is a pickle, which can run code when it is opened.
+    A record is 1 label byte and 3,072 pixel bytes, channel by channel, row by row. Only this version is read: the one
+    for Python is a pickle, which can run code when it is opened.
 
     Parameters
     ----------

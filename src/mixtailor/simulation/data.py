@@ -26,8 +26,8 @@ class Dataset:
 
     .. math:: x = (\mathrm{raw} / \mathrm{unit} - \mathrm{mean}) / \mathrm{deviation}
 
-    with one mean and deviation for all numbers, or one per channel. Bytes are a quarter of the memory that float32 takes,
-    which counts where many runs go side by side.
+    with one mean and deviation for all numbers, or one per channel. Bytes are a quarter of the memory that float32
+    takes, which counts where many runs go side by side.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def fetch(url: str, target: Path, *, size: int, sha256: str | None, progress: Pr
         raise DataError(f"Only http and https addresses are downloaded, not {url}.")
     digest, done = hashlib.sha256(), 0
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, written_whole(target) as file:  # noqa: S310  # scheme checked above
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, written_whole(target) as file:
             while piece := answer.read(PIECE):
                 done += len(piece)
                 if done > size:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     import os
@@ -25,8 +26,9 @@ class DataError(ValueError):
 class Content:
     """The content of one file, read from front to end by a reader that says how many bytes it needs.
 
-    Whether a file is gzipped is told by its first bytes, not by its name. What a reader asks for is compared with what the
-    file can hold *before* memory is taken: the rest of the file if it is plain, 64 times its size if it is gzipped.
+    Whether a file is gzipped is told by its first bytes, not by its name. What a reader asks for is compared with what
+    the file can hold *before* memory is taken: the rest of the file if it is plain, 64 times its size if it is
+    gzipped.
 
     Parameters
     ----------
@@ -50,13 +52,15 @@ class Content:
             # A pipe or a device would block or never end.
             raise DataError(f"{self.path} is not a regular file.")
         try:
-            self._file: BinaryIO = self.path.open("rb")
+            self._file = self.path.open("rb")
             self.size = self.path.stat().st_size
             self.gzipped = self._file.read(2) == b"\x1f\x8b"
             self._file.seek(0)
         except OSError as error:
             raise DataError(f"{self.path} cannot be read: {error.strerror or error}.") from error
-        self._stream = cast("BinaryIO", gzip.GzipFile(fileobj=self._file)) if self.gzipped else self._file
+        self._stream: gzip.GzipFile | io.BufferedReader = (
+            gzip.GzipFile(fileobj=self._file) if self.gzipped else self._file
+        )
         self._left = max(FLOOR, GROWTH * self.size) if self.gzipped else self.size
         self._taken = 0
         self._sha256 = hashlib.sha256()
@@ -66,8 +70,8 @@ class Content:
         if count > self._left:
             if self.gzipped:
                 raise DataError(
-                    f"{self.path} announces {self._taken + count:,} bytes, more than a gzipped file of {self.size:,} bytes "
-                    f"may hold here ({GROWTH} times its size). It is damaged or made to fill memory; get it again."
+                    f"{self.path} announces {self._taken + count:,} bytes, more than a gzipped file of {self.size:,} "
+                    f"bytes may hold here ({GROWTH} times its size). It is damaged or made to fill memory."
                 )
             raise self._truncated(count, self._left)
         buffer = bytearray(count)
@@ -75,7 +79,7 @@ class Content:
         try:
             while filled < count:
                 # Pieces, because a damaged gzip file should fail at the damage and not after everything else.
-                got = cast("int", self._stream.readinto(view[filled : filled + 2**20]))  # type: ignore[attr-defined]  # BinaryIO leaves readinto out
+                got = self._stream.readinto(view[filled : filled + 2**20])
                 if not got:
                     raise self._truncated(count, filled)
                 filled += got

@@ -23,9 +23,9 @@ UNSIGNED_BYTES = 8  # the only element type that MNIST and its relatives use
 def read_idx(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8]:
     """An array of bytes from an idx file, gzipped or not.
 
-    The format: two zero bytes, one byte for the element type (8 means unsigned bytes), one for the number of dimensions,
-    each dimension as four bytes with the highest first, and the elements. The file must have exactly the size that its
-    header says, which is checked before memory is taken.
+    The format: two zero bytes, one byte for the element type (8 means unsigned bytes), one for the number of
+    dimensions, each dimension as four bytes with the highest first, and the elements. The file must have exactly the
+    size that its header says, which is checked before memory is taken.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def read_idx_with_digest(path: str | os.PathLike[str]) -> tuple[npt.NDArray[np.u
             raise DataError(f"{content.path} is not an idx file: it should begin with two zero bytes.")
         if kind != UNSIGNED_BYTES:
             raise DataError(
-                f"{content.path} holds elements of idx type {kind}; only unsigned bytes (type {UNSIGNED_BYTES}) are read."
+                f"{content.path} holds elements of type {kind}; only unsigned bytes, type {UNSIGNED_BYTES}, are read."
             )
         shape = struct.unpack(f">{dimensions}I", content.take(4 * dimensions))
         elements = content.take(math.prod(shape))

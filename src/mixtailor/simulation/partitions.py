@@ -57,8 +57,8 @@ def by_label(labels: Labels, workers: int, random: np.random.Generator) -> Parts
         held = random.permutation(np.flatnonzero(labels == label))
         if len(held) < len(holders):
             raise ValueError(
-                f"by_label gives label {label} to {len(holders)} of {workers} workers, and it has {len(held)} examples. "
-                "Use fewer workers."
+                f"by_label gives label {label} to {len(holders)} of {workers} workers, and it has {len(held)} "
+                "examples. Use fewer workers."
             )
         for worker, share in zip(holders, np.array_split(held, len(holders)), strict=True):
             parts[worker].append(share)
@@ -87,11 +87,13 @@ def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alph
 
     Notes
     -----
-    A worker left with nothing gets one example of the worker with most; other implementations draw again until nobody is.
+    A worker left with nothing gets one example of the worker with most; other implementations draw again until nobody
+    is.
 
     References
     ----------
-    .. [1] Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification",
+    .. [1] Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+    Classification",
        2019.
     """
     labels = _checked(labels, workers)
@@ -111,7 +113,7 @@ def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alph
 
 
 def shards(labels: Labels, workers: int, random: np.random.Generator, *, per_worker: int = 2) -> Parts:
-    """Sort by label, cut into ``workers * per_worker`` equal shards, and give each worker `per_worker` of them at random.
+    """Sort by label, cut into ``workers * per_worker`` equal shards, and deal `per_worker` to each at random.
 
     Parameters
     ----------
@@ -191,7 +193,9 @@ def _checked(labels: Labels, workers: int) -> npt.NDArray[np.integer]:
     if labels.ndim != 1:
         raise ValueError(f"A partition needs one label per example and got labels of shape {labels.shape}.")
     if not 1 <= workers <= len(labels):
-        raise ValueError(f"A partition needs 1 <= workers <= examples and got {workers} workers and {len(labels)} examples.")
+        raise ValueError(
+            f"A partition needs 1 <= workers <= examples and got {workers} workers and {len(labels)} examples."
+        )
     return labels
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import sys
 import tarfile
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from mixtailor.simulation.download import fetch, written_whole
-from mixtailor.simulation.files import Content, DataError
+from mixtailor.simulation.files import DataError
 
 if TYPE_CHECKING:
     from mixtailor.simulation.download import Progress
@@ -45,7 +47,7 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """One file: its name without ``.gz``, the size and SHA-256 of its content, and both of the gzipped file if published."""
+    """One file: its name without ``.gz``, size and SHA-256 of its content, and of the gzipped file if published."""
 
     name: str
     size: int
@@ -101,7 +103,9 @@ class Collection:
         if absent and download:
             self._download(absent, home, progress)
         elif absent:
-            raise DataError(f"{self.name} is not complete in {home}: {self._wanted(absent)}. Put it there, or allow download.")
+            raise DataError(
+                f"{self.name} is not complete in {home}. Put there: {self._wanted(absent)}; or allow download."
+            )
         found = {file.name: self.find(file, home) for file in self.files}
         return {name: path for name, path in found.items() if path is not None}
 
@@ -111,10 +115,12 @@ class Collection:
         if (really := published.get(digest)) == name:
             return
         if really is not None:
-            raise DataError(f"{path} should be {name} of {self.name} and is {really}: the files were swapped. Rename them.")
+            raise DataError(
+                f"{path} should be {name} of {self.name} and is {really}: the files were swapped. Rename them."
+            )
         raise DataError(
-            f"{path} is not the published {name} of {self.name}: its content has SHA-256 {digest}. It is corrupted, or "
-            f"other data under this name. Get it again, or read your own with read_idx or read_cifar and make a Dataset."
+            f"{path} is not the published {name} of {self.name}: its content has SHA-256 {digest}. It is corrupted, "
+            "or other data under this name. Get it again, or read your own with read_idx or read_cifar into a Dataset."
         )
 
     def _download(self, absent: list[PublishedFile], home: Path, progress: Progress | None) -> None:
@@ -129,8 +135,8 @@ class Collection:
                 self._fetch(name, target / name, size, sha256, progress)
         except (DataError, OSError) as error:
             raise DataError(
-                f"{self.name} is not complete in {home}, and the download failed. Put there: {self._wanted(absent)}; or "
-                f"point MIXTAILOR_DATA at a folder that has them. {error}"
+                f"{self.name} is not complete in {home}, and the download failed. Put there: {self._wanted(absent)}; "
+                f"or point MIXTAILOR_DATA at a folder that has them. {error}"
             ) from error
 
     def _download_archive(
@@ -166,14 +172,12 @@ class Collection:
                     source = members.extractfile(member) if file is not None and member.isreg() else None
                     if file is None or source is None or member.size != file.size:
                         continue
+                    content_of_file = source.read(file.size)
+                    self.check(file.name, archive, hashlib.sha256(content_of_file).hexdigest())
                     with written_whole(target / file.name) as out:
-                        out.write(source.read(file.size))
-                        out.flush()
-                        with Content(out.name) as written:
-                            written.take(file.size)
-                            self.check(file.name, archive, written.finish())
+                        out.write(content_of_file)
                     del wanted[file.name]
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
             raise DataError(f"{archive.name} is damaged: {error}.") from error
         if wanted:
             raise DataError(f"{archive.name} does not hold {', '.join(wanted)}.")
@@ -185,7 +189,7 @@ class Collection:
 class _Bounded:
     """A stream that ends after `most` bytes, whatever the one behind it would still give."""
 
-    def __init__(self, stream: IO[bytes], most: int) -> None:
+    def __init__(self, stream: gzip.GzipFile, most: int) -> None:
         self._stream = stream
         self._left = most
 

@@ -12,9 +12,9 @@ __all__ = ["stream", "stream_seed"]
 def stream_seed(seed: int, name: str, *position: int) -> int:
     """A seed of 63 bits for one purpose at one place of a run.
 
-    Every use of chance in a simulation has a name and a position (a round, a worker, an epoch). What it draws is a function
-    of the run's seed, that name and that position, and of nothing drawn before. No generator state has to be saved for a
-    run to resume bit for bit, and one more draw in one place moves nothing in another.
+    Every use of chance in a simulation has a name and a position (a round, a worker, an epoch). What it draws is a
+    function of the run's seed, that name and that position, and of nothing drawn before. No generator state has to be
+    saved for a run to resume bit for bit, and one more draw in one place moves nothing in another.
 
     Parameters
     ----------

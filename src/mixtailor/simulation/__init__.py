@@ -1,0 +1,51 @@
+"""Training under attack: data, partitions, models, workers."""
+
+from mixtailor.simulation.batches import Batches
+from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
+from mixtailor.simulation.cifar import read_cifar
+from mixtailor.simulation.data import Dataset
+from mixtailor.simulation.evaluation import Evaluation
+from mixtailor.simulation.files import DataError
+from mixtailor.simulation.flat import Layout
+from mixtailor.simulation.gradients import WorkerGradients
+from mixtailor.simulation.idx import read_idx
+from mixtailor.simulation.local import LocalTraining
+from mixtailor.simulation.models import MODELS, build, cnn, logistic, mlp, small_cnn
+from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
+from mixtailor.simulation.published import data_folder
+from mixtailor.simulation.randomness import seeded
+from mixtailor.simulation.streams import stream, stream_seed
+
+__all__ = [
+    "DATASETS",
+    "MODELS",
+    "PARTITIONS",
+    "Batches",
+    "DataError",
+    "Dataset",
+    "Evaluation",
+    "Layout",
+    "LocalTraining",
+    "WorkerGradients",
+    "build",
+    "by_label",
+    "cifar10",
+    "cnn",
+    "data_folder",
+    "digits",
+    "dirichlet",
+    "iid",
+    "load",
+    "logistic",
+    "mlp",
+    "mnist",
+    "read_cifar",
+    "read_idx",
+    "seeded",
+    "shards",
+    "similarity",
+    "small_cnn",
+    "stream",
+    "stream_seed",
+    "synthetic",
+]

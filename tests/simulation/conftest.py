@@ -1,0 +1,26 @@
+"""What the tests of the simulation share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder with the published data files; tests that need it are skipped where there is none."""
+    named = os.environ.get("MIXTAILOR_DATA")
+    folder = Path(named) if named else Path(__file__).parents[2].parent / "shared" / "data"
+    if not (folder / "mnist").is_dir():
+        pytest.skip("the published data files are not here; set MIXTAILOR_DATA")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def same_global_randomness() -> Iterator[None]:
+    """Tests that draw tensors or weights draw the same ones in every order of tests."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield

@@ -291,13 +291,20 @@ Selection = Callable[[Matrix, int], "int | Vector"]
 Aggregator = Callable[[Matrix, int], Vector]
 
 
+def krum_pick(x: ArrayLike, f: int, p: float = 2.0, power: float = 2) -> int:
+    """Krum's row among those left; of equal scores (each other's only neighbour) the row nearer to all the others."""
+    left = len(np.asarray(x))
+    keys = zip(krum_scores(x, max(1, left - f - 2), p, power), krum_scores(x, left - 1, p, power), strict=True)
+    return min(enumerate(keys), key=lambda item: (*item[1], item[0]))[0]
+
+
 def bulyan_rows(x: ArrayLike, f: int, selection: Selection | None = None, p: float = 2.0) -> list[int]:
     """The theta = n - 2f picks in the order of picking.
 
     Each is the row, of those left, that the selection names by index, or the one closest in l_p to the vector that it
     returns. The selection is Krum in l_p unless given.
     """
-    choose: Selection = selection if selection is not None else lambda left, f: krum_row(left, f, p)
+    choose: Selection = selection if selection is not None else lambda left, f: krum_pick(left, f, p)
     rows = np.asarray(x)
     left, picks = list(range(len(rows))), list[int]()
     while len(picks) < len(rows) - 2 * f:

@@ -66,8 +66,8 @@ def everything() -> list[Rule]:
         ]
     ]
     mixtures: list[Rule] = [
-        mt.MixTailor(mt.default_pool(1)),
+        mt.MixTailor(mt.default_pool(2)),
         mt.MixTailor([mt.Krum(1), mt.Comed(), mt.TrimmedMean(1)], [0.5, 0.25, 0.25]),
-        mt.NNM(1) >> mt.MixTailor([mt.Krum(1), mt.Comed()]),
+        mt.NNM(2) >> mt.MixTailor([mt.Krum(2), mt.Comed()]),
     ]
     return rules() + chains + bulyans + mixtures

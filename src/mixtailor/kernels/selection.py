@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import exact_kernel
+from mixtailor.kernels._numba import kernel
 
 __all__ = ["krum_picks", "weiszfeld"]
 
 Array = npt.NDArray[Any]
 
 
-@exact_kernel
+@kernel
 def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     """Krum again and again on the rows still left: the `count` rows it picks, in order.
 
@@ -55,7 +55,7 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     return picks
 
 
-@exact_kernel
+@kernel
 def weiszfeld(
     products: Array, start: Array, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:

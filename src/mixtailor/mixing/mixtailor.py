@@ -159,7 +159,7 @@ class MixTailor(Rule):
             facts: dict[str, object] = {"place": place, "round": draw.round, "retry": draw.retry}
             check_rows(self.rules[place], self.rules[place]._needs(), self.rules[place].min_rows(), n)
         else:
-            source = entropy if isinstance(entropy, Entropy) else self.entropy
+            source = self.entropy if entropy is None else _Borrowed(entropy)
             left = self.admissible(n)
             shares = self.shares(n)
             # Uniform over what is left stays exactly uniform: a third is no float.
@@ -203,6 +203,16 @@ class MixTailor(Rule):
         elif self.entropy != SystemEntropy():
             parts.append(f"entropy={self.entropy!r}")
         return f"MixTailor({', '.join(parts)})"
+
+
+class _Borrowed(Entropy):
+    """Draws from the source that came with the call."""
+
+    def __init__(self, source: KeySource) -> None:
+        self.source = source
+
+    def key(self, purpose: str) -> bytes:
+        return self.source.key(purpose)
 
 
 @dataclass(frozen=True)

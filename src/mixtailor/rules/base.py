@@ -18,7 +18,7 @@ from mixtailor.updates.receive import Arrival, receive
 if TYPE_CHECKING:
     from mixtailor.updates.engine import Floats
 
-__all__ = ["KeySource", "Part", "Plan", "Plain", "Rule", "as_rule"]
+__all__ = ["KeySource", "Part", "Plain", "Plan", "Rule", "as_rule"]
 
 OnFault = Literal["raise", "skip"]
 
@@ -111,6 +111,7 @@ class Rule(Part):
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
     robust: ClassVar[bool] = True  # whether it withstands any row at all
+    reads_all: ClassVar[bool] = True  # whether every coordinate of every row is read, so that every fault is found
 
     @abstractmethod
     def min_rows(self) -> int:

@@ -65,6 +65,7 @@ class DnC(Rule):
 
     requirement: ClassVar[str] = "n >= 2f + 1"
     cost: ClassVar[str] = "O(n d + iterations n^2 coordinates)"
+    reads_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

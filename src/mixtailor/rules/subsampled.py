@@ -58,7 +58,7 @@ class Subsampled(Rule):
 
     requirement: ClassVar[str] = "n >= k"
     cost: ClassVar[str] = "that of the rule on k rows"
-    lacks: ClassVar[Mapping[str, str]] = {"permutation": "it holds in distribution: what is drawn are places"}
+    reads_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +77,7 @@ class Subsampled(Rule):
         return self.rule.tolerates(min(n, self.k))
 
     def missing_laws(self) -> Mapping[str, str]:
-        return {**self.rule.missing_laws(), **self.lacks}
+        return self.rule.missing_laws()
 
     def decide(self, updates: Updates) -> Point:
         n = updates.n

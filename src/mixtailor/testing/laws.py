@@ -1,6 +1,7 @@
 """The laws that every rule promises, as checks that name the law they find broken."""
 
 import copy
+import dataclasses
 import hashlib
 import pickle
 import warnings
@@ -97,8 +98,9 @@ def permutation(rule: Rule, case: Case) -> None:
     order = np.random.default_rng(case.seed + 1).permutation(n)
     honest = np.argsort(order)[: n - case.f]
     if not _random(rule, case):
-        moved = case.ask(rule, case.rows[order], honest=honest)
-        _close(case.ask(rule, case.rows).update, moved.update, case.rows, "permutation", rule)
+        here, moved = case.ask(rule, case.rows), case.ask(rule, case.rows[order], honest=honest)
+        if not _tied(here):
+            _close(here.update, moved.update, case.rows, "permutation", rule)
         return
     answers = np.stack([case.ask(rule, case.rows, seed=seed).update for seed in range(150)])
     moved_answers = np.stack(
@@ -108,6 +110,14 @@ def permutation(rule: Rule, case: Case) -> None:
     far = float((np.abs(answers.mean(axis=0) - moved_answers.mean(axis=0)) / error).max())
     if far > 6.0:
         raise LawError(f"{rule!r} breaks the law 'permutation' in distribution: means differ by {far:.1f} errors.")
+
+
+def _tied(result: Aggregation) -> bool:
+    """Whether two rows have the best score alike: then it is the index that decides, by definition."""
+    if result.scores is None or result.selected is None or len(result.scores) < 2:
+        return False
+    best, second = np.partition(result.scores, 1)[:2]
+    return bool(second - best <= 1e-9 * abs(second))
 
 
 def _random(rule: Rule, case: Case) -> bool:
@@ -209,6 +219,13 @@ def garbage(rows: Floats, f: int, dtype: Any = np.float32) -> Iterator[tuple[str
     yield "one NaN coordinate", single
 
 
+def reads_all(rule: Any) -> bool:
+    """Whether the rule and all its parts read every row."""
+    parts = [getattr(rule, item.name) for item in dataclasses.fields(rule)]
+    inner = [part for value in parts for part in (value if isinstance(value, tuple) else (value,))]
+    return rule.reads_all and all(reads_all(part) for part in inner if isinstance(part, Rule))
+
+
 def faults(rule: Rule, case: Case) -> None:
     """Whatever at most f rows contain, the answer is finite; rows that prove a fault are named."""
     n, f = len(case.rows), case.f
@@ -231,6 +248,8 @@ def faults(rule: Rule, case: Case) -> None:
         named = {item.row for item in result.quarantined}
         if not named <= proven:
             raise LawError(f"{rule!r} breaks the law 'faults': it quarantined rows {named - proven} without proof.")
+        if reads_all(rule) and named != proven:
+            raise LawError(f"{rule!r} breaks the law 'faults': rows {proven - named} hold {name} and are not named.")
         used = set() if result.weights is None else set(np.nonzero(result.weights)[0].tolist())
         if used & proven:
             raise LawError(f"{rule!r} breaks the law 'faults': rows {used & proven} are not finite and have weight.")

@@ -1,0 +1,92 @@
+"""The homes that updates can have: each gives what a caller would send, a reference alike, and the way back to flat."""
+
+from collections import OrderedDict
+
+import numpy as np
+import torch
+
+from mixtailor.updates import device
+
+
+def _leaves(row, library):
+    a, b = len(row) // 3, len(row) // 3 + 7
+    parts = {
+        "conv.weight": row[:a].reshape(-1, 5) if a % 5 == 0 else row[:a],
+        "block": OrderedDict(bias=row[a:b], deep=[row[b : b + 1], row[b + 1 :]]),
+    }
+    if library is np:
+        return parts
+    return {"conv.weight": torch.from_numpy(parts["conv.weight"].copy()), "block": OrderedDict(
+        bias=torch.from_numpy(parts["block"]["bias"].copy()),
+        deep=[torch.from_numpy(part.copy()) for part in parts["block"]["deep"]],
+    )}
+
+
+def _flat_tree(answer):
+    pieces = [answer["conv.weight"], answer["block"]["bias"], *answer["block"]["deep"]]
+    return np.concatenate([np.asarray(piece).reshape(-1) for piece in pieces])
+
+
+def matrix(rows, reference, folder):
+    return rows, reference, lambda answer: answer
+
+
+def columns_first(rows, reference, folder):
+    return np.asfortranarray(rows), reference, lambda answer: answer
+
+
+def list_of_arrays(rows, reference, folder):
+    return [row.copy() for row in rows], reference, lambda answer: answer
+
+
+def tensor(rows, reference, folder):
+    return torch.from_numpy(rows), torch.from_numpy(reference), lambda answer: answer.numpy()
+
+
+def numpy_layers(rows, reference, folder):
+    return [_leaves(row, np) for row in rows], _leaves(reference, np), _flat_tree
+
+
+def torch_layers(rows, reference, folder):
+    return [_leaves(row, torch) for row in rows], _leaves(reference, torch), _flat_tree
+
+
+def npy_files(rows, reference, folder):
+    paths = [folder / f"{index}.npy" for index in range(len(rows))]
+    for path, row in zip(paths, rows, strict=True):
+        np.save(path, row)
+    return paths, reference, lambda answer: answer
+
+
+def safetensors_files(rows, reference, folder):
+    from safetensors.numpy import save_file
+
+    cut = rows.shape[1] // 2
+    paths = [folder / f"{index}.safetensors" for index in range(len(rows))]
+    for path, row in zip(paths, rows, strict=True):
+        save_file({"a": row[:cut].copy(), "b": row[cut:].copy()}, path)
+    return (
+        paths,
+        {"a": reference[:cut], "b": reference[cut:]},
+        lambda answer: np.concatenate([answer["a"], answer["b"]]),
+    )
+
+
+def on_device(rows, reference, folder):
+    return device.on_device(torch.from_numpy(rows)), torch.from_numpy(reference), lambda answer: answer.numpy()
+
+
+HOMES = {
+    house.__name__: house
+    for house in (
+        matrix,
+        columns_first,
+        list_of_arrays,
+        tensor,
+        numpy_layers,
+        torch_layers,
+        npy_files,
+        safetensors_files,
+        on_device,
+    )
+}

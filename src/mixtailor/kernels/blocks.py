@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mixtailor.kernels.lanes import DOUBLES, GROUP, Code, Lanes, emitted
+from mixtailor.kernels.lanes import DOUBLES, GROUP, Code, Data, Double, Lanes, Word, emitted
 from mixtailor.kernels.powers import power, power_plus, raised
 
-__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point"]
+__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point", "weigh"]
 
 MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
 
@@ -80,23 +80,11 @@ def _group(term: int) -> int:
 
 @emitted()
 def pairs_of_rows(
-    code: Code,
-    tile: Any,
-    pitch: Any,
-    vectors: Any,
-    sums: Any,
-    rows: Any,
-    p: Any,
-    sources: Any,
-    ahead: Any,
-    lines: Any,
-    term: int,
+    code: Code, tile: Data, pitch: Word, vectors: Word, sums: Data, rows: Word, p: Double, term: int
 ) -> None:
     """Add the sums of all pairs of rows i < j of a tile, for products i <= j, to the matrix (or planes) at `sums`.
 
-    The tile's rows are `pitch` bytes apart and `vectors` registers long. While it computes it asks for the next tile:
-    `lines` cache lines at `ahead` bytes from each address in the list at `sources`. Short runs of many rows are more
-    than the processor's own prefetching follows.
+    The tile's rows are `pitch` bytes apart and `vectors` registers long.
     """
     builder, size = code.builder, _group(term)
     word = rows.type
@@ -117,10 +105,6 @@ def pairs_of_rows(
         lower = [row(builder.add(j, word(b))) for b in range(breadth)]
         _block(code, term, p, upper, lower, vectors, place)
 
-    with code.loop(rows) as i, code.loop(lines) as line:
-        code.prefetch(
-            builder.add(builder.add(code.word(code.offset(sources, i, 8)), ahead), builder.mul(line, word(64)))
-        )
     tail = builder.mul(groups, word(size))
     with code.loop(groups) as group:
         i = builder.mul(group, word(size))
@@ -138,7 +122,7 @@ def pairs_of_rows(
 
 @emitted()
 def rows_and_point(
-    code: Code, tile: Any, pitch: Any, vectors: Any, sums: Any, rows: Any, p: Any, point: Any, term: int
+    code: Code, tile: Data, pitch: Word, vectors: Word, point: Data, sums: Data, rows: Word, p: Double, term: int
 ) -> None:
     """Add the sums of every row of a tile with a point, a run of float64, to the vector (or planes) at `sums`."""
     builder = code.builder
@@ -161,3 +145,29 @@ def rows_and_point(
     for left in range(1, size):
         with code.when(rest, left):
             block(builder.mul(groups, word(size)), left)
+
+
+@emitted()
+def weigh(code: Code, tile: Data, pitch: Word, vectors: Word, weights: Data, rows: Word, out: Data) -> None:
+    """``out = sum_j weights_j row_j`` over a tile, four registers at a time; rows of weight zero are skipped."""
+    builder, word, zero = code.builder, rows.type, code.constant(0.0)
+    element = zero.value.type.element
+
+    def stretch(first: Any, count: int) -> None:
+        start = builder.mul(first, word(8 * DOUBLES))
+        totals = [code.variable(zero) for _ in range(count)]
+        with code.loop(rows) as row:
+            weight = code.double(code.offset(weights, row, 8))
+            with code.unless_zero(weight):
+                source = builder.add(builder.add(tile, start), builder.mul(row, pitch))
+                for part, total in enumerate(totals):
+                    x = code.load(code.offset(source, part, 8 * DOUBLES), element)
+                    total.set(code.spread(weight).times_plus(x, total.get()))
+        for part, total in enumerate(totals):
+            code.store(total.get(), code.offset(builder.add(out, start), part, 8 * DOUBLES))
+
+    fours = builder.ashr(vectors, word(2))
+    with code.loop(fours) as four:
+        stretch(builder.shl(four, word(2)), 4)
+    with code.loop(vectors, builder.shl(fours, word(2))) as single:
+        stretch(single, 1)

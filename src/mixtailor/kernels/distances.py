@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import exact_kernel, run_at
-from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point
-from mixtailor.kernels.lanes import DOUBLES
-from mixtailor.kernels.tiles import RUN, fill
+from mixtailor.kernels._numba import run_at, special_kernel
+from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point, weigh
+from mixtailor.kernels.combinations import finite_rows
+from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
 __all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
 
@@ -26,6 +26,7 @@ Indices = NDArray[np.intp]
 
 LARGEST_WHOLE = 64  # whole powers beyond are taken by logarithms: each has a kernel of its own
 TOGETHER = 16  # powers up to here can be had all at once
+RUN = 512  # coordinates of listed pairs at a time
 PASS = 8192  # coordinates that one power after the other sees while they are in the second-level cache
 
 
@@ -40,35 +41,25 @@ def term_of(p: float) -> int:
 def _pairs(term: int) -> Callable[[Indices, Any, int, float], Floats]:
     planes = max(1, term - EVERY)
 
-    @exact_kernel
+    @special_kernel(term)
     def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any) -> Any:
         rows = addresses.size
         answer = np.zeros((planes, rows, rows))
-        tile = np.empty((rows, RUN))
-        faults = np.zeros(rows)
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            fill(addresses, like, start, length, tile, faults)
-            vectors = (length + DOUBLES - 1) // DOUBLES
-            ahead = (start + RUN) * like.itemsize
-            lines = min(RUN, max(0, width - start - RUN)) * like.itemsize // 64
-            pairs_of_rows(
-                tile.ctypes.data,
-                8 * RUN,
-                vectors,
-                answer.ctypes.data,
-                rows,
-                p,
-                addresses.ctypes.data,
-                ahead,
-                lines,
-                term,
-            )
+        tile = empty_tile(rows)
+        run = tile.shape[1] - 8
+        finite = True
+        for start in range(0, width, run):
+            length = min(run, width - start)
+            finite &= fill(addresses, like, start, length, tile)
+            pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, term)
         for plane in range(planes):
             for i in range(rows):
-                answer[plane, i, i] = faults[i]
                 for j in range(i):
                     answer[plane, i, j] = answer[plane, j, i]
+        if not finite:
+            for i, good in enumerate(finite_rows(addresses, like, width)):
+                if not good:
+                    answer[:, i, i] = np.nan
         return answer
 
     return sums_of_pairs
@@ -78,21 +69,19 @@ def _pairs(term: int) -> Callable[[Indices, Any, int, float], Floats]:
 def _points(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
     planes = max(1, term - EVERY)
 
-    @exact_kernel
+    @special_kernel(term)
     def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, p: Any) -> Any:
         rows = addresses.size
         answer = np.zeros((planes, rows))
-        tile = np.empty((rows + 1, RUN))
-        faults = np.zeros(rows)
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            fill(addresses, like, start, length, tile, faults)
-            tile[rows] = 0.0
-            tile[rows, :length] = point[start : start + length]
-            vectors = (length + DOUBLES - 1) // DOUBLES
-            rows_and_point(
-                tile.ctypes.data, 8 * RUN, vectors, answer.ctypes.data, rows, p, tile[rows].ctypes.data, term
-            )
+        tile = empty_tile(rows)
+        run = tile.shape[1] - 8
+        part = np.zeros(run)
+        for start in range(0, width, run):
+            length = min(run, width - start)
+            fill(addresses, like, start, length, tile)
+            part[:length] = point[start : start + length]
+            part[length:] = 0.0
+            rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, p, term)
         return answer
 
     return sums_to_point
@@ -100,25 +89,18 @@ def _points(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
 
 @functools.cache
 def _combinations(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
-    @exact_kernel
+    @special_kernel(term)
     def sums_to_combination(addresses: Any, like: Any, width: Any, weights: Any, p: Any) -> Any:
         rows = addresses.size
         answer = np.zeros(rows)
-        tile = np.empty((rows, RUN))
-        point = np.empty(RUN)
-        faults = np.zeros(rows)
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            fill(addresses, like, start, length, tile, faults)
-            point[:] = 0.0
-            vectors = (length + DOUBLES - 1) // DOUBLES
-            for j in range(rows):
-                weight = weights[j]
-                if weight != 0.0:
-                    row = tile[j]
-                    for c in range(vectors * DOUBLES):
-                        point[c] += weight * row[c]
-            rows_and_point(tile.ctypes.data, 8 * RUN, vectors, answer.ctypes.data, rows, p, point.ctypes.data, term)
+        tile = empty_tile(rows)
+        run = tile.shape[1] - 8
+        point = np.empty(run)
+        for start in range(0, width, run):
+            length = min(run, width - start)
+            fill(addresses, like, start, length, tile)
+            weigh(tile, tile.strides[0], vectors_of(length), weights, rows, point)
+            rows_and_point(tile, tile.strides[0], vectors_of(length), point, answer, rows, p, term)
         return answer
 
     return sums_to_combination
@@ -173,21 +155,21 @@ def combination_sums(addresses: Indices, like: NDArray[Any], width: int, weights
 
 @functools.cache
 def _differences(term: int) -> Callable[..., Floats]:
-    @exact_kernel
+    @special_kernel(term)
     def sums_of_differences(
         addresses: Any, like: Any, width: Any, first: Any, second: Any, point: Any, scales: Any, p: Any
     ) -> Any:
         """Rows `first` minus rows `second`, where a negative second is the point, over their scales."""
         answer = np.zeros(first.size)
-        tile = np.zeros((2, RUN))
+        total = np.zeros(1)
+        difference = np.zeros((1, RUN))
+        origin = np.zeros(RUN)
+        target = difference[0]
         for start in range(0, width, RUN):
             length = min(RUN, width - start)
-            vectors = (length + DOUBLES - 1) // DOUBLES
             for pair in range(first.size):
                 scale = scales[pair]
                 a = run_at(addresses[first[pair]], like, start, length)
-                target = tile[0]
-                target[(vectors - 1) * DOUBLES : vectors * DOUBLES] = 0.0
                 if second[pair] < 0:
                     part = point[start : start + length]
                     for c in range(length):
@@ -196,16 +178,10 @@ def _differences(term: int) -> Callable[..., Floats]:
                     b = run_at(addresses[second[pair]], like, start, length)
                     for c in range(length):
                         target[c] = (np.float64(a[c]) - np.float64(b[c])) / scale
-                rows_and_point(
-                    tile.ctypes.data,
-                    8 * RUN,
-                    vectors,
-                    answer.ctypes.data + 8 * pair,
-                    np.int64(1),
-                    p,
-                    tile[1].ctypes.data,
-                    term,
-                )
+                target[length:] = 0.0
+                total[0] = answer[pair]
+                rows_and_point(difference, 0, vectors_of(length), origin, total, 1, p, term)
+                answer[pair] = total[0]
         return answer
 
     return sums_of_differences

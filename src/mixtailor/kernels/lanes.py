@@ -13,7 +13,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-__all__ = ["DOUBLES", "GROUP", "Code", "Lanes", "emitted"]
+__all__ = ["DOUBLES", "GROUP", "REGISTER", "Code", "Data", "Double", "Element", "Lanes", "Word", "emitted"]
 
 
 def _features() -> str:
@@ -33,8 +33,15 @@ def _features() -> str:
 
 
 _WIDE = "+avx512f" in _features()
-DOUBLES = 8 if _WIDE else 4  # float64 numbers in a vector; float32 rows are read by as many, and widened
+REGISTER = 64 if _WIDE else 32  # bytes
+DOUBLES = REGISTER // 8  # float64 numbers in a vector; float32 rows are read by as many, and widened
 GROUP = 4 if _WIDE else 3  # rows a side of a block of pairs: 16 sums and 8 rows fit 32 registers, 9 and 6 fit 16
+
+# What an emitted function gets for an argument: see `emitted`.
+Word: TypeAlias = Any
+Double: TypeAlias = Any
+Data: TypeAlias = Any
+Element: TypeAlias = Any
 
 _DOUBLE, _FLOAT, _WORD = ir.DoubleType(), ir.FloatType(), ir.IntType(64)
 _REORDER = ("reassoc", "contract", "nsz")
@@ -46,6 +53,11 @@ class Lanes:
 
     code: Code
     value: Any
+
+    @property
+    def count(self) -> int:
+        """How many lanes there are."""
+        return int(self.value.type.count)
 
     def __add__(self, other: Lanes) -> Lanes:
         return self._with(self.code.builder.fadd(self.value, other.value))
@@ -185,9 +197,26 @@ class Code:
         """Whether numbers of this type are float32."""
         return bool(element == _FLOAT)
 
+    def size(self, element: Any) -> int:
+        """The bytes of a number of this type."""
+        return _size(element)
+
+    def per_register(self, element: Any) -> int:
+        """How many numbers of this type fill a register."""
+        return REGISTER // _size(element)
+
+    @property
+    def double_type(self) -> Any:
+        """The type of a float64."""
+        return _DOUBLE
+
     def word(self, address: Any) -> Any:
         """The 64-bit integer at an address."""
         return self.builder.load(self.builder.inttoptr(address, _WORD.as_pointer()))
+
+    def double(self, address: Any) -> Any:
+        """The float64 at an address."""
+        return self.builder.load(self.builder.inttoptr(address, _DOUBLE.as_pointer()))
 
     def add_double(self, value: Any, address: Any) -> None:
         """``*address += value``."""
@@ -220,6 +249,12 @@ class Code:
             yield
 
     @contextlib.contextmanager
+    def unless_zero(self, value: Any) -> Iterator[None]:
+        """Only if a float64 is not zero."""
+        with self.builder.if_then(self.builder.fcmp_unordered("!=", value, value.type(0.0))):
+            yield
+
+    @contextlib.contextmanager
     def loop(self, count: Any, start: Any = None) -> Iterator[Any]:
         """A loop from `start`, or 0, to `count`, a register or an int."""
         with cgutils.for_range(self.builder, _WORD(count) if isinstance(count, int) else count, start) as step:
@@ -247,29 +282,32 @@ def _size(element: Any) -> int:
 
 
 def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make ``emit(code, *arguments)`` callable from a kernel.
+    """Make ``emit(code, *arguments)`` callable from a kernel; the annotations say what `emit` gets of each argument.
 
-    A parameter annotated as ``int`` must be a constant in the calling kernel and reaches `emit` as that int. Any other
-    number arrives as a register, and an array as the type of its elements: it stands for the rows' dtype.
+    - ``int``: a constant of the calling kernel, as that int;
+    - `Word`, `Double`: an integer or float64, as a register;
+    - `Data`: an array, as the address of its first element (an array, not an address, keeps the memory alive);
+    - `Element`: an array, as the type of its elements.
     """
 
     def decorate(emit: Callable[..., Any]) -> Callable[..., Any]:
-        constant = [kind == "int" for name, kind in emit.__annotations__.items() if name not in ("code", "return")]
+        roles = [role for name, role in emit.__annotations__.items() if name not in ("code", "return")]
 
         @functools.wraps(emit)  # numba reads the number of arguments from the signature, which this carries over
         def declare(typing_context: Any, *arguments: Any) -> Any:
-            kinds = [kind if fixed else _operand(kind) for kind, fixed in zip(arguments, constant, strict=True)]
+            kinds = [_KINDS.get(role, kind) for role, kind in zip(roles, arguments, strict=True)]
 
             def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-                given = [
-                    kind.literal_value
-                    if isinstance(kind, types.IntegerLiteral)
-                    else context.get_data_type(kind.dtype)
-                    if isinstance(kind, types.Array)
-                    else value
-                    for kind, value in zip(kinds, values, strict=True)
-                ]
-                result = emit(Code(builder), *given)
+                def given(role: str, kind: Any, value: Any) -> Any:
+                    if role == "int":
+                        return kind.literal_value
+                    if role == "Element":
+                        return context.get_data_type(kind.dtype)
+                    if role == "Data":
+                        return builder.ptrtoint(context.make_array(kind)(context, builder, value).data, _WORD)
+                    return value
+
+                result = emit(Code(builder), *map(given, roles, kinds, values))
                 return context.get_dummy_value() if result is None else result
 
             return returns(*kinds), generate
@@ -279,7 +317,4 @@ def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callabl
     return decorate
 
 
-def _operand(kind: Any) -> Any:
-    if isinstance(kind, types.Array):
-        return kind
-    return types.float64 if isinstance(kind, types.Float) else types.int64
+_KINDS = {"Word": types.int64, "Double": types.float64}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mixtailor.kernels.lanes import Code, Lanes
+from mixtailor.kernels.lanes import Lanes
 
 __all__ = ["power", "power_plus", "raised"]
 

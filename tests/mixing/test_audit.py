@@ -221,6 +221,38 @@ def test_a_round_is_used_once_and_a_retry_draws_the_same(log: Path) -> None:
     assert any("2 draws repeated" in note for note in report.notes)
 
 
+def test_a_retry_of_an_old_round_frees_no_number(log: Path) -> None:
+    """After going back to round 0 the next number is still the one after the largest."""
+    with AuditTrail.start(log, POOL) as trail:
+        for number in range(3):
+            trail.draw(rows(number), pool=POOL)
+        assert trail.draw(rows(0), round=0, pool=POOL).retry
+        assert trail.draw(rows(9), pool=POOL).round == 3
+    assert verify(log).ok
+
+
+def test_a_released_trail_cannot_be_closed(log: Path) -> None:
+    """Closing after letting go is refused before the secret is marked as revealed, so the run can still go on."""
+    trail = AuditTrail.start(log, POOL)
+    trail.release()
+    with pytest.raises(RuntimeError, match="was released"):
+        trail.close()
+    with AuditTrail.resume(log) as trail:
+        trail.draw(rows(0), pool=POOL)
+    assert verify(log).ok
+
+
+def test_an_entry_after_the_closing_is_damage(log: Path) -> None:
+    """A line that follows the closing, its hash right, is named as damage when the log is opened again."""
+    with AuditTrail.start(log, POOL) as trail:
+        trail.draw(rows(0), pool=POOL)
+    data = log.read_bytes()
+    extra = {**entries(log)[1], "entry": 3, "round": 1, "previous": trail.head}
+    log.write_bytes(data + json.dumps(extra, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    with pytest.raises(ValueError, match=r"Entry 3 .* is damaged: a log has one commitment, and nothing after"):
+        AuditTrail.resume(log)
+
+
 @pytest.mark.parametrize("round", [-1, True, 1.0, "1", 2**53])
 def test_wrong_round_numbers_are_refused(log: Path, round: object) -> None:
     """A round is an integer that JSON holds exactly."""

@@ -59,14 +59,14 @@ class Run:
         other.write_bytes(b"".join(lines))
         return verify(other, **options)
 
-    def forge(self, change: Callable[[list[Fields]], object], **options: Any) -> Report:
+    def forge(self, change: Callable[[list[Fields]], object], *, beginning: str = "0" * 64, **options: Any) -> Report:
         """Change entries as somebody does who knows the format and the revealed secret: all hashes come out right."""
         entries: list[Fields] = json.loads(json.dumps(self.entries))
         change(entries)
         lines: list[bytes] = []
         for number, entry in enumerate(entries):
             entry["entry"] = number
-            entry["previous"] = hashlib.sha256(lines[-1]).hexdigest() if lines else "0" * 64
+            entry["previous"] = hashlib.sha256(lines[-1]).hexdigest() if lines else beginning
             if entry["kind"] == "closing":
                 entry["entries"] = len(entries)
                 entry["rounds"] = len({other["round"] for other in entries if other["kind"] == "draw"})
@@ -164,8 +164,8 @@ def test_an_entry_after_the_closing_is_named(run: Run) -> None:
         (1, "round", 9),
         (2, "retry", True),
         (3, "root", "0" * 64),
-        (4, "index", 3),
-        (5, "rule", "Rule(3)"),
+        (4, "index", 16),
+        (5, "rule", "Mean()"),
         (6, "dropped", 7),
         (6, "version", "9"),
         (0, "run", "another"),
@@ -176,7 +176,7 @@ def test_an_entry_after_the_closing_is_named(run: Run) -> None:
     ],
 )
 def test_a_changed_field_breaks_the_chain(run: Run, place: int, field: str, value: object) -> None:
-    """Each field of each kind of entry; the line is named."""
+    """Each field of each kind of entry, to a value that no draw could have given; the line is named."""
     entry = {**run.entries[place], field: value}
     assert entry != run.entries[place]
     line = json.dumps(entry, sort_keys=True, separators=(",", ":")).encode() + b"\n"
@@ -213,6 +213,12 @@ def test_a_chosen_draw_is_named(run: Run) -> None:
     report = run.forge(choose, commitment=run.commitment)
     assert says(report, "Round 1 (entry 2)", "the draw was chosen") and len(report.problems) == 1
     assert [draw.round for draw in report.draws] == [0, 2, 3, 4, 5, 6]
+
+
+def test_a_commitment_with_a_past_is_named(run: Run) -> None:
+    """The first entry holds the hash of nothing, also in a log whose other hashes are right."""
+    report = run.forge(lambda entries: None, beginning="ab" * 32)
+    assert says(report, "Entry 0 claims that something came before it") and len(report.problems) == 1
 
 
 def test_a_rule_out_of_the_pool_is_named(run: Run) -> None:

@@ -23,6 +23,7 @@ from mixtailor.mixing.entropy import (
     Entropy,
     SeededEntropy,
     SystemEntropy,
+    below,
     framed,
     generator_of,
     keyed_hash,
@@ -80,11 +81,22 @@ def test_pick_is_exact(weights: list[int]) -> None:
             return first if counter == 0 else bytes(32)
 
         index = pick(weights, block)
+        assert 0 <= index < len(weights)
         if len(asked) <= 1:
             found[index] += 1
         else:
             assert value >= sum(weights), "only what lies beyond the weights is rejected"
     assert [found[index] for index in range(len(weights))] == weights
+
+
+@pytest.mark.parametrize("total", range(1, 70))
+def test_below_accepts_each_integer_once(total: int) -> None:
+    """Of all values of the first bits, those below the total are taken as they are and all others are thrown away."""
+    bits = (total - 1).bit_length()
+    for value in range(2**bits):
+        first = (value << (256 - bits)).to_bytes(32, "big")
+        found = below(total, lambda counter, first=first: first if counter == 0 else bytes(32))  # type: ignore[misc]
+        assert found == (value if value < total else 0)
 
 
 def test_pick_refuses_weights_without_a_winner() -> None:

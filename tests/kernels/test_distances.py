@@ -72,6 +72,20 @@ def test_pair_sums_of_all_norms_at_once(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("norms", [[2.0], [3.0, math.inf], [1.0, 2.0, 5.0, 16.0]], ids=str)
+def test_sums_for_every_number_of_rows(norms, dtype):
+    """Rows are met in blocks: none is forgotten, whatever is left over, and no column either."""
+    rng = np.random.default_rng(8)
+    for n in [*range(1, 20), 31, 32, 33, 63, 64]:
+        case = Rows(make("normal", n, 20 + n, dtype, rng), "padded")
+        sums = distances.pair_sums(*case.block, np.array(norms))
+        to_zero = distances.point_sums(*case.block, np.zeros(case.width), np.array(norms))
+        for p, answer, lengths in zip(norms, sums, to_zero, strict=True):
+            assert_sums_agree(answer, between(case.matrix, p), p, case.tolerance)
+            assert_sums_agree(lengths, naive.power_sums(case.matrix, p), p, case.tolerance)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("p", [1.25, 3.3, 70.0])
 def test_pair_sums_of_unusual_norms(p, dtype):
     """Any p from 1 on is a norm: quarters, other fractions and large ones."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels.blocks import TYPES, Rows, faulty_rows, random, rows, searches
+from kernels.blocks import TYPES, Rows, faulty_rows, make, random, rows, searches
 
 from mixtailor.kernels import products
 
@@ -58,6 +58,20 @@ def test_gram_about_a_row_keeps_the_others(far, dtype):
     answer = products.gram(*case.block, 2, np.ones(6))[:5, :5]
     exact = naive.gram(x[:5], x[2])
     assert np.abs(naive.wide(answer) - exact).max() <= 1e-12 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_products_for_every_number_of_rows(dtype):
+    """Rows are met in blocks: none is forgotten, whatever is left over, and no column either."""
+    rng = np.random.default_rng(8)
+    for n in [*range(1, 20), 31, 32, 33, 63, 64]:
+        case = Rows(make("normal", n, 20 + n, dtype, rng), "padded")
+        x, point = naive.wide(case.matrix), rng.normal(size=case.width)
+        assert_products_agree(
+            products.gram(*case.block, -1, np.ones(n)), naive.gram(x), naive.wide(np.full((n, n), case.width))
+        )
+        dots = products.point_dots(*case.block, point)
+        assert_products_agree(dots, (x * point).sum(axis=1), naive.wide(np.full(n, case.width)))
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])

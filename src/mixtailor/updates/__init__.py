@@ -2,9 +2,18 @@
 
 from mixtailor.updates.base import Call, Faulty, Updates
 from mixtailor.updates.home import Home
-from mixtailor.updates.points import Columns, Combination, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.receive import receive
-from mixtailor.updates.statistics import AroundMedian, AroundTrimmed, Median, Sign, Statistic, Trimmed
+from mixtailor.updates.statistics import (
+    AroundMedian,
+    AroundTrimmed,
+    Deviation,
+    Extreme,
+    Median,
+    Sign,
+    Statistic,
+    Trimmed,
+)
 
 __all__ = [
     "AroundMedian",
@@ -12,7 +21,10 @@ __all__ = [
     "Call",
     "Columns",
     "Combination",
+    "Deviation",
+    "Extreme",
     "Faulty",
+    "Formula",
     "Given",
     "Home",
     "Median",

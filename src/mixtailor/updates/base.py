@@ -219,6 +219,25 @@ class Updates(ABC):
             self.home.examine()
         return float(total)
 
+    def inner(self, *points: Point) -> Floats:
+        """The inner products of some points, k x k: in n-space where their geometry is known, else by one pass."""
+        root = points[0].updates.root
+        if 2.0 in root._distances and all(isinstance(p, Combination) and p.updates.root is root for p in points):
+            rows = [p.weights @ p.updates.weights for p in points if isinstance(p, Combination)]
+            return geometry.products(root, np.stack(rows))
+        first, second = np.triu_indices(len(points))
+
+        def question(start: int, stop: int) -> Any:
+            values = [self.values(point, start, stop) for point in points]
+            return [self.engine.dot(values[i], values[j]) for i, j in zip(first, second, strict=True)]
+
+        total = self._total(question, size=len(first))
+        if not np.isfinite(total).all():
+            self.home.examine()
+        answer = np.empty((len(points), len(points)))
+        answer[first, second] = answer[second, first] = total
+        return answer
+
     def products(self, about: Point | None = None) -> Floats:
         """The inner products of ``row - about``, n x n; about None is the origin."""
         if about is None:

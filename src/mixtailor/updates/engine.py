@@ -11,8 +11,17 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels import columns, combinations, distances, products
-from mixtailor.updates.statistics import AroundMedian, AroundTrimmed, Median, Sign, Statistic, Trimmed
+from mixtailor.kernels import columns, combinations, distances, moments, products
+from mixtailor.updates.statistics import (
+    AroundMedian,
+    AroundTrimmed,
+    Deviation,
+    Extreme,
+    Median,
+    Sign,
+    Statistic,
+    Trimmed,
+)
 
 __all__ = ["Block", "CpuEngine", "Engine", "Floats", "Integers", "Pieces"]
 
@@ -104,6 +113,10 @@ class Engine(ABC, Generic[B]):
     @abstractmethod
     def zeros(self, width: int) -> Any:
         """A float64 vector of zeros, where the rows are."""
+
+    @abstractmethod
+    def vector(self, values: Floats) -> Any:
+        """Numbers made on the host, where the rows are."""
 
     @abstractmethod
     def store(self, vector: Any, out: Any) -> None:
@@ -201,6 +214,10 @@ class CpuEngine(Engine[Block]):
                 return columns.around(*rows, trim, keep, out)
             case Sign():
                 return columns.sign_vote(*rows, out)
+            case Deviation(ddof):
+                return moments.deviation(*rows, ddof, out)
+            case Extreme(largest):
+                return moments.extreme(*rows, largest, out)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
     def combine(self, block: Block, weights: Floats) -> tuple[Any, bool]:
@@ -247,6 +264,9 @@ class CpuEngine(Engine[Block]):
 
     def zeros(self, width: int) -> Any:
         return np.zeros(width)
+
+    def vector(self, values: Floats) -> Any:
+        return values
 
     def store(self, vector: Any, out: Any) -> None:
         if isinstance(out, Pieces):

@@ -12,7 +12,7 @@ from mixtailor._checks import refuse
 from mixtailor.kernels import threads
 from mixtailor.updates.base import Call, Faulty, Updates
 from mixtailor.updates.engine import Engine, Floats, Integers
-from mixtailor.updates.points import Columns, Combination, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
 __all__ = ["Home", "split"]
 
@@ -123,7 +123,7 @@ class Home(Updates):
             self._fill(updates, partial(self._values_run, answer, point))
         elif isinstance(point, Columns):
             self._fill(updates, partial(self._columns_run, answer, point))
-        elif isinstance(point, Given):
+        elif isinstance(point, (Given, Formula)):
             self._fill(self, partial(self._values_run, answer, point))
         return answer
 

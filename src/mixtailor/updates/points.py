@@ -1,7 +1,7 @@
 """Points: what a rule decided, described and not yet computed."""
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,12 +12,13 @@ from mixtailor.updates.statistics import Statistic
 if TYPE_CHECKING:
     from mixtailor.updates.base import Updates
 
-__all__ = ["Columns", "Combination", "Given", "Point"]
+__all__ = ["Columns", "Combination", "Formula", "Given", "Point"]
 
 
 @dataclass(frozen=True, eq=False)
 class Point(ABC):
-    """A vector of d coordinates, described by what it is made of. Final: `Combination`, `Columns`, `Given`.
+    """A vector of d coordinates, described by what it is made of. Final: `Combination`, `Columns`, `Given`,
+    `Formula`.
 
     Attributes
     ----------
@@ -54,3 +55,16 @@ class Given(Point):
     """A vector from outside, flat, in the array type of the updates' home."""
 
     vector: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Formula(Point):
+    """A function of other points, coordinate by coordinate.
+
+    ``function(start, stop, *values)`` gets the coordinates from `start` to `stop` and what each part is there, in
+    float64, as numpy arrays or tensors: it is to use operators alone, and to give the same numbers however the
+    coordinates are divided into runs.
+    """
+
+    parts: tuple[Point, ...]
+    function: Callable[..., Any]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["AroundMedian", "AroundTrimmed", "Median", "Sign", "Statistic", "Trimmed"]
+__all__ = ["AroundMedian", "AroundTrimmed", "Deviation", "Extreme", "Median", "Sign", "Statistic", "Trimmed"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,17 @@ class AroundTrimmed(Statistic):
 @dataclass(frozen=True)
 class Sign(Statistic):
     """The sign of the sum of the signs: -1, 0 or 1."""
+
+
+@dataclass(frozen=True)
+class Deviation(Statistic):
+    """The standard deviation: squares about the mean, over ``n - ddof``."""
+
+    ddof: int = 0
+
+
+@dataclass(frozen=True)
+class Extreme(Statistic):
+    """The smallest value, or the largest."""
+
+    largest: bool

@@ -6,7 +6,16 @@ import numpy as np
 import torch
 
 from mixtailor.updates.engine import Engine, Floats, Integers
-from mixtailor.updates.statistics import AroundMedian, AroundTrimmed, Median, Sign, Statistic, Trimmed
+from mixtailor.updates.statistics import (
+    AroundMedian,
+    AroundTrimmed,
+    Deviation,
+    Extreme,
+    Median,
+    Sign,
+    Statistic,
+    Trimmed,
+)
 
 __all__ = ["TorchEngine"]
 
@@ -126,6 +135,10 @@ class TorchEngine(Engine[torch.Tensor]):
     def _statistic(self, rows: torch.Tensor, statistic: Statistic) -> torch.Tensor:
         if isinstance(statistic, Sign):
             return rows.sign().sum(dim=0).sign()
+        if isinstance(statistic, Extreme):
+            return rows.amax(dim=0) if statistic.largest else rows.amin(dim=0)
+        if isinstance(statistic, Deviation):
+            return rows.to(self.wide).std(dim=0, correction=statistic.ddof)
         ordered = rows.sort(dim=0).values.to(self.wide)
         k = len(ordered)
         match statistic:
@@ -161,6 +174,9 @@ class TorchEngine(Engine[torch.Tensor]):
 
     def zeros(self, width: int) -> Any:
         return torch.zeros(width, dtype=self.wide, device=self.device)
+
+    def vector(self, values: Floats) -> Any:
+        return self.tensor(values, self.wide)
 
     def store(self, vector: Any, out: Any) -> None:
         if isinstance(out, list):

@@ -7,12 +7,17 @@ import numpy as np
 from mixtailor.updates import geometry
 from mixtailor.updates.base import Updates
 from mixtailor.updates.engine import Floats, Integers
-from mixtailor.updates.points import Columns, Combination, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
 if TYPE_CHECKING:
     from mixtailor.updates.home import Home
 
 __all__ = ["Beside", "Mixed", "Taken"]
+
+# Up to so many points beside the rows, their distances are measured point by point.
+_FEW = 2
+# Below this, a sum of p-th powers has lost digits to underflow.
+_TINY = 1e-280
 
 
 class _View(Updates):
@@ -67,6 +72,8 @@ class Taken(_View):
 class Mixed(_View):
     """Rows that are combinations of the parent's: W times the block, so that nothing of size n x d is ever made."""
 
+    mixing: Floats
+
     def __init__(self, parent: Updates, weights: Floats) -> None:
         if isinstance(parent, (Mixed, Taken)) and not isinstance(parent.parent, Beside):
             inner = parent.mixing if isinstance(parent, Mixed) else np.eye(parent.parent.n)[parent.rows]
@@ -95,22 +102,23 @@ class Mixed(_View):
 
 
 class Beside(_View):
-    """The parent's rows and points after them. Combinations of the same root stay in its geometry; a columnwise
-    statistic or a vector from outside makes this view a root of its own."""
+    """The parent's rows and points after them. Combinations of the same root stay in its geometry, and so do points
+    that were made beside this parent; any other point makes this view a root of its own."""
 
     def __init__(self, parent: Updates, points: "tuple[Point, ...]") -> None:
         super().__init__(parent, parent.n + len(points))
         self.points = points
-        self._inside = all(isinstance(p, Combination) and p.updates.root is parent.root for p in points)
-        if self._inside:
-            rows = [p.weights @ p.updates.weights for p in points if isinstance(p, Combination)]
-            self._weights = np.vstack([parent.weights, *rows])
-        else:
+        found = _common(parent, points)
+        self._root: Updates = self
+        if found is None:
             self._weights = np.eye(self.n)
+        else:
+            self._root, rows = found
+            self._weights = np.vstack([rows, *(_of(point) for point in points)])
 
     @property
     def root(self) -> Updates:
-        return self.parent.root if self._inside else self
+        return self._root
 
     def block(self, start: int, stop: int) -> Any:
         vectors = [self.values(point, start, stop) for point in self.points]
@@ -124,15 +132,91 @@ class Beside(_View):
 
         if isinstance(point, Given):
             return self.home.given_coordinates(point.vector, which)
+        if isinstance(point, Formula):
+            return self._by_runs(point, which)
         small = Dense.of(point.updates.coordinates(which).astype(np.float64), self.call)
         if isinstance(point, Combination):
             return np.asarray(small.at(small.combine(point.weights)))
         assert isinstance(point, Columns)
         return np.asarray(small.at(small.columns(point.statistic)))
 
-    def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
-        others = tuple(p for p in norms if p != 2.0 or not self._inside)
-        found = super()._measure(others) if others else {}
-        if self._inside and 2.0 in norms:
-            found[2.0] = geometry.distances(self.root, self._weights)
+    def _by_runs(self, point: Point, which: Integers) -> Floats:
+        found = np.empty(len(which))
+        for start, stop in self.runs():
+            here = (which >= start) & (which < stop)
+            if here.any():
+                found[here] = self.home.given_coordinates(self.values(point, start, stop), which[here] - start)
         return found
+
+    def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        inside = self._root is not self
+        found = {2.0: geometry.distances(self._root, self._weights)} if inside and 2.0 in norms else {}
+        others = tuple(p for p in norms if p not in found)
+        if not others:
+            return found
+        distinct = list(dict.fromkeys(self.points))
+        # A point is computed anew for every pass, so for many it is cheaper to measure everything at once.
+        known = self._extended(others, distinct) if len(distinct) <= _FEW else {}
+        left = tuple(p for p in others if p not in known)
+        return {**found, **known, **(super()._measure(left) if left else {})}
+
+    def _extended(self, norms: tuple[float, ...], distinct: "list[Point]") -> dict[float, Floats]:
+        """What the parent knows of its rows, and one pass a point for the distances to it; equal points count once.
+
+        Norms whose sums over- or underflow are left out.
+        """
+        between = self.parent.distances(norms)
+        powers, rows, count = np.array(norms), self.parent.n, len(distinct)
+        largest = np.isinf(powers)
+        sums = np.zeros((len(norms), count, rows + count))
+        for index, point in enumerate(distinct):
+            later = distinct[index + 1 :]
+
+            def question(start: int, stop: int, point: Point = point, later: "list[Point]" = later) -> Any:
+                block = self.parent.block(start, stop)
+                if later:
+                    block = self.engine.beside(block, [self.values(other, start, stop) for other in later])
+                return self.engine.point_sums(block, self.values(point, start, stop), powers)
+
+            total = self._fold(question, size=len(norms) * self.n, maximum=largest)
+            for which, maximum in ((largest, True), (~largest, False)):
+                if which.any():
+                    total[which] = self.home.reduce(total[which], maximum=maximum)
+            sums[:, index, :rows] = total[:, :rows]
+            sums[:, index, rows + index + 1 :] = sums[:, index + 1 :, rows + index] = total[:, rows:]
+        place = np.array([distinct.index(point) for point in self.points])
+        columns = np.concatenate([np.arange(rows), rows + place])
+        found = {}
+        for p, known, total in zip(norms, between, sums, strict=True):
+            off_diagonal = np.delete(total.ravel(), np.arange(count) * (rows + count + 1) + rows)
+            if not np.isfinite(total).all() or (not np.isinf(p) and (off_diagonal < _TINY).any()):
+                continue
+            away = (total if np.isinf(p) else total ** (1.0 / p))[np.ix_(place, columns)]
+            found[p] = np.block([[known, away[:, :rows].T], [away[:, :rows], away[:, rows:]]])
+            found[p].setflags(write=False)
+        return found
+
+
+def _of(point: Point) -> Floats:
+    """A combination's weights on the rows of its root."""
+    assert isinstance(point, Combination)
+    weights: Floats = point.weights @ point.updates.weights
+    return weights
+
+
+def _common(parent: Updates, points: "tuple[Point, ...]") -> "tuple[Updates, Floats] | None":
+    """The root that the parent's rows and all points are combinations of, with the weights of the rows; None if none.
+
+    It is the parent's, or one that was made by putting something beside the parent or beside the parent's root.
+    """
+    roots = {id(point.updates.root): point.updates.root for point in points if isinstance(point, Combination)}
+    if len(roots) != 1 or not all(isinstance(point, Combination) for point in points):
+        return None
+    (root,) = roots.values()
+    if root is parent.root:
+        return root, parent.weights
+    if isinstance(root, Beside):
+        rows = parent.weights if root.parent is parent.root else np.eye(parent.n) if root.parent is parent else None
+        if rows is not None:
+            return root, np.column_stack([rows, np.zeros((parent.n, root.n - rows.shape[1]))])
+    return None

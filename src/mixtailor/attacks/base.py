@@ -1,0 +1,292 @@
+"""`Attack`: from the honest updates to the f rows that the Byzantine workers send. The base checks and translates."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NoReturn
+
+import numpy as np
+
+from mixtailor._checks import check_f, listing, refuse
+from mixtailor.rules.base import Part
+from mixtailor.updates import Combination, Faulty, Point, Updates, receive
+from mixtailor.updates.arrays import is_array, is_torch
+from mixtailor.updates.engine import Floats
+from mixtailor.updates.home import Home
+from mixtailor.updates.receive import Arrival
+from mixtailor.updates.views import Taken
+
+__all__ = ["Attack", "Crafted", "Line", "Linear", "Scene"]
+
+Seed = np.random.Generator | int | None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an attack has before it, in one round.
+
+    Attributes
+    ----------
+    honest : Updates
+        The rows of the honest workers, as far as the attacker knows them.
+    f : int
+        How many rows to send.
+    n : int
+        How many rows the server will receive.
+    own : Updates or None
+        The f correct rows that the Byzantine workers would have sent.
+    state : object
+        The memory of an attacker that plays over rounds, made by `Attack.begin`; the attack brings it up to date.
+    random : Generator
+        The attacker's own randomness.
+    arrival : Arrival or None
+        How the updates came in, where they did.
+    """
+
+    honest: Updates
+    f: int
+    n: int
+    own: Updates | None
+    state: Any
+    random: np.random.Generator
+    arrival: Arrival | None = None
+
+    def own_row(self, i: int) -> Combination:
+        """What Byzantine worker i would have sent; where that is not known, the mean of the honest rows."""
+        return self.honest.mean() if self.own is None else self.own.row(i)
+
+    def everyone(self) -> Updates:
+        """The honest rows and, where they are known, the correct rows of the Byzantine workers."""
+        if self.own is None:
+            return self.honest
+        return self.honest.beside(*(self.own.row(i) for i in range(self.own.n)))
+
+    def flat(self, update: Any) -> Any:
+        """An update from outside as a flat vector in the array type of the rows."""
+        return update if self.arrival is None else self.arrival.flatten(update)
+
+
+@dataclass(frozen=True, eq=False)
+class Crafted:
+    """What an attack made, and what it found on the way.
+
+    Attributes
+    ----------
+    rows : Any
+        The f rows, in the form in which the honest updates came.
+    attack : Attack
+    facts : Mapping
+        The size that a search settled on, its value, the number of rule evaluations, and the like.
+    """
+
+    rows: Any
+    attack: "Attack"
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+class Attack(Part):
+    """From the honest updates to f rows.
+
+    Laws: an attack is a frozen dataclass without state: what it remembers is in the `state` that it is given. Nothing
+    that came in is written to. The rows are of the type, shape and form of the honest updates. `points` computes no
+    coordinates: it describes the rows, so that a target can be tried on ``honest.beside(*points)``.
+
+    Class attributes
+    ----------------
+    needs : str
+        What the attacker has to know, for tables.
+    alone : bool
+        Whether one worker can run it from its own update alone.
+    remembers : bool
+        Whether it plays over rounds and wants the state that `begin` makes.
+    on_labels : bool
+        Whether it acts on the data, before the updates are computed.
+    """
+
+    needs: ClassVar[str]
+    alone: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False
+    on_labels: ClassVar[bool] = False
+
+    @abstractmethod
+    def points(self, scene: Scene) -> Sequence[Point]:
+        """The f rows, described. What is worth telling goes into the facts of the first."""
+
+    def begin(self) -> Any:
+        """The memory of an attacker before its first round; None where it has none."""
+        return None
+
+    def least_f(self) -> int:
+        """How many Byzantine workers it takes."""
+        return 1
+
+    # What users call.
+
+    def __call__(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Any:
+        """The f Byzantine rows; see `craft`."""
+        return self.craft(honest, f, own=own, state=state, rng=rng).rows
+
+    def craft(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Crafted:
+        """The f Byzantine rows, with what the attack found.
+
+        Parameters
+        ----------
+        honest : array, tensor, or sequence
+            The honest updates, in any form that rules take.
+        f : int
+            How many rows to send; fewer than there are honest ones.
+        own : array, tensor, or sequence, optional
+            The f correct rows that the Byzantine workers would have sent.
+        state : object, optional
+            The memory of an attacker that plays over rounds, from `begin`; it is brought up to date.
+        rng : Generator or int, optional
+            The attacker's randomness; fresh from the operating system by default.
+        """
+        self._check_f(f)
+        arrival, rows, correct = self._received(honest, f, own)
+        points = self._decided(rows, f, correct, state, rng, arrival)
+        home = arrival.home
+        made: dict[int, Any] = {}  # rows that are one point are computed once
+        for point in points:
+            if id(point) not in made:
+                made[id(point)] = home.at(point)
+        given = [arrival.restore(_copied(made[id(point)], fresh), home) for point, fresh in _firsts(points)]
+        return Crafted(_like(honest, given), self, dict(points[0].facts))
+
+    def decide(
+        self, honest: Updates, f: int, *, own: Updates | None = None, state: Any = None, rng: Seed = None
+    ) -> Sequence[Point]:
+        """The f rows as points, without computing them: the target sees ``honest.beside(*points)``."""
+        self._check_f(f)
+        return self._decided(honest, f, own, state, rng, None)
+
+    def corrupt(self, update: Any, *, state: Any = None, rng: Seed = None) -> Any:
+        """What one worker sends in place of its update, for attacks that one worker can run alone."""
+        if not self.alone:
+            refuse(f"{self!r} needs {self.needs} and cannot be run by one worker from its own update.")
+        return self([update], 1, own=[update], state=state, rng=rng)[0]
+
+    def _decided(
+        self, honest: Updates, f: int, own: Updates | None, state: Any, rng: Seed, arrival: Arrival | None
+    ) -> Sequence[Point]:
+        if not self.alone and f >= honest.n:
+            refuse(
+                f"{self!r} needs more honest rows than Byzantine ones (f < honest) and got {honest.n} honest and "
+                f"f = {f}. Lower f, or give more honest rows."
+            )
+        if own is not None and own.n != f:
+            refuse(f"own= needs one correct row for each of the f = {f} Byzantine workers and got {own.n}.")
+        if self.remembers and state is None:
+            state = self.begin()
+        scene = Scene(honest, f, honest.n + f, own, state, np.random.default_rng(rng), arrival)
+        try:
+            points = self.points(scene)
+        except Faulty as found:
+            self._faulty(found.rows, found.reason)
+        assert len(points) == f, f"{self!r} made {len(points)} rows for f = {f}"
+        return points
+
+    def _check_f(self, f: int) -> None:
+        name = repr(self)
+        check_f(name, f)
+        if f < self.least_f():
+            refuse(f"{name} needs f >= {self.least_f()} Byzantine rows to send and got f = {f}.")
+
+    def _received(self, honest: Any, f: int, own: Any) -> tuple[Arrival, Updates, Updates | None]:
+        if own is None:
+            arrival = receive(honest)
+            self._check_sound(arrival)
+            return arrival, arrival.home, None
+        if isinstance(honest, Home) or isinstance(own, Home):
+            raise TypeError("own= needs rows in the form that the honest updates have, both as arrays or as lists.")
+        # One home for all, so that honest and correct rows share their distances.
+        arrival = receive([*honest, *own])
+        self._check_sound(arrival)
+        if len(own) != f:
+            refuse(f"own= needs one correct row for each of the f = {f} Byzantine workers and got {len(own)}.")
+        rows = np.arange(arrival.home.n)
+        return arrival, Taken(arrival.home, rows[: len(honest)]), Taken(arrival.home, rows[len(honest) :])
+
+    def _check_sound(self, arrival: Arrival) -> None:
+        if arrival.faults:
+            row = min(arrival.faults)
+            self._faulty(sorted(arrival.faults), arrival.faults[row])
+
+    def _faulty(self, rows: Sequence[int], reason: str) -> NoReturn:
+        refuse(
+            f"{self!r} needs sound honest updates, since it computes with them, and row{'s' * (len(rows) > 1)} "
+            f"{listing(rows)} {'are' if len(rows) > 1 else 'is'} {reason}."
+        )
+
+
+def _firsts(points: Sequence[Point]) -> list[tuple[Point, bool]]:
+    """Each point, and whether it comes for the first time."""
+    seen: set[int] = set()
+    marked = []
+    for point in points:
+        marked.append((point, id(point) not in seen))
+        seen.add(id(point))
+    return marked
+
+
+def _copied(answer: Any, fresh: bool) -> Any:
+    """The answer itself, or a copy where an earlier row has it: rows must not alias one another."""
+    if fresh:
+        return answer
+    if isinstance(answer, list):
+        return [_copied(part, False) for part in answer]
+    return answer.clone() if is_torch(answer) else answer.copy()
+
+
+def _like(honest: Any, rows: list[Any]) -> Any:
+    """Rows in the form of what came in: a matrix for a matrix, else a list."""
+    if not is_array(honest):
+        return rows
+    if is_torch(honest):
+        import torch
+
+        return torch.stack(rows)
+    if hasattr(rows[0], "__array_namespace__"):
+        return rows[0].__array_namespace__().stack(rows)
+    return np.stack(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Rows ``base + t * direction``, all in one geometry, so that trying many t costs no more passes where p = 2.
+
+    Attributes
+    ----------
+    frame : Updates
+        The honest rows and what the line needs besides.
+    base, direction : array
+        Weights on the rows of the frame.
+    """
+
+    frame: Updates
+    base: Floats
+    direction: Floats
+
+    def at(self, t: float, **facts: object) -> Combination:
+        """The point of the line at t."""
+        return self.frame.combine(self.base + t * self.direction, **facts)
+
+
+class Linear(Attack):
+    """An attack whose f equal rows lie on a line; `LineSearch` looks for the worst place on it against a target."""
+
+    @abstractmethod
+    def line(self, scene: Scene) -> Line:
+        """The line."""
+
+    @abstractmethod
+    def size(self, scene: Scene, line: Line) -> float:
+        """Where on the line the attack's own definition puts the rows."""
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        line = self.line(scene)
+        size = self.size(scene, line)
+        return [line.at(size, size=size)] * scene.f
+
+
+Reference = Literal["mean", "unattacked"]

@@ -1,0 +1,197 @@
+"""Trying rows on the server's rule, without computing them: what the searching attacks share."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixtailor._checks import check_rows, refuse
+from mixtailor.attacks.base import Scene
+from mixtailor.mixing import MixTailor
+from mixtailor.rules import Krum, Rule, as_rule
+from mixtailor.rules.base import Part
+from mixtailor.updates import Call, Faulty, Home, Point, Updates
+from mixtailor.updates.views import Taken
+
+__all__ = ["Outcome", "Trials", "check_target"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a rule's answer stands to the reference.
+
+    Attributes
+    ----------
+    inner : float
+        The inner product of answer and reference: below zero, the step ascends.
+    length, reference : float
+        The lengths of the answer and of the reference.
+    """
+
+    inner: float
+    length: float
+    reference: float
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of the angle between them; 0 where one of them is zero."""
+        size = self.length * self.reference
+        return max(-1.0, min(1.0, self.inner / size)) if size > 0.0 else 0.0
+
+    @property
+    def angle(self) -> float:
+        """The angle between them, 0 to pi."""
+        return math.acos(self.cosine)
+
+    @property
+    def payoff(self) -> float:
+        """``<U, g> / (|g| max(|U|, |g|))``, in [-1, 1]: a long answer does not win by its length."""
+        size = self.reference * max(self.length, self.reference)
+        return max(-1.0, min(1.0, self.inner / size)) if size > 0.0 else 0.0
+
+    @property
+    def distance(self) -> float:
+        """How far the answer is from the reference."""
+        return math.sqrt(max(self.length**2 + self.reference**2 - 2.0 * self.inner, 0.0))
+
+
+def check_target(attack: object, target: Rule | None, n: int) -> Rule:
+    """A target that n rows allow."""
+    if target is None:
+        refuse(f"{attack!r} needs target=, the rule or MixTailor that the server uses.")
+    check_rows(target, target._needs(), target.min_rows(), n)
+    return target
+
+
+class Trials:
+    """Candidate rows tried on the rules of a target. One is made each round.
+
+    Distances between honest rows are computed once and shared by all candidates; those to the candidates come from
+    n-space where p = 2 and the candidates are combinations of known rows, from one pass for all norms otherwise.
+    Equal rules of a pool are computed once, and every evaluation of a rule is counted. A rule that uses randomness gets
+    the same for all candidates, drawn by the attacker: the server's is not known.
+
+    Parameters
+    ----------
+    target : Rule
+        A rule, or a MixTailor.
+    scene : Scene
+    reference : Point, optional
+        What answers are compared with; the mean of the honest rows by default.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+        The rules that n rows allow.
+    shares : tuple of float
+        Their probabilities.
+    evaluations : int
+        How many times a rule was evaluated.
+
+    Examples
+    --------
+    >>> from mixtailor.attacks.base import Scene
+    >>> from mixtailor.rules import Comed
+    >>> from mixtailor.updates import receive
+    >>> honest = receive(np.array([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]])).home
+    >>> trials = Trials(Comed(), Scene(honest, 1, 4, None, None, np.random.default_rng(0)))
+    >>> outcome = trials.outcome([honest.combine([-1.0, -1.0, -1.0])])
+    >>> outcome.inner, trials.evaluations
+    (7.0, 1)
+    """
+
+    def __init__(self, target: Rule, scene: Scene, reference: Point | None = None) -> None:
+        self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
+        check_rows(self.target, self.target._needs(), self.target.min_rows(), scene.n)
+        if isinstance(self.target, MixTailor):
+            shares = self.target.shares(scene.n)
+            kept = [place for place, share in enumerate(shares) if share > 0.0]
+            self.rules = tuple(self.target.rules[place] for place in kept)
+            self.shares = tuple(shares[place] for place in kept)
+        else:
+            self.rules, self.shares = (self.target,), (1.0,)
+        self.reference = self.honest.mean() if reference is None else reference
+        self.evaluations = 0
+        self._seed = scene.random.integers(1 << 63)
+        self._view: tuple[tuple[int, ...], Updates] | None = None
+
+    def drawn(self) -> Rule:
+        """A rule that the attacker draws itself, as the server would."""
+        return self.rules[int(self.scene.random.choice(len(self.rules), p=np.array(self.shares)))]
+
+    def unattacked(self, rule: Rule | None = None) -> Point:
+        """The rule's answer without an attack: on own and honest rows together, or on the honest rows."""
+        return self._decide(self.scene.everyone(), rule or self.rules[0])
+
+    def answer(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
+        """The rule's answer when the points join the honest rows."""
+        return self._decide(self._beside(points), rule or self.rules[0])
+
+    def outcome(self, points: Sequence[Point], rule: Rule | None = None) -> Outcome:
+        """How the rule's answer stands to the reference."""
+        return self.compare(self.answer(points, rule))
+
+    def outcomes(self, points: Sequence[Point]) -> list[Outcome]:
+        """The outcome of each rule of the target, in the order of `rules`."""
+        known: dict[Rule, Outcome] = {}
+        found = []
+        self._prepare(self._beside(points))
+        for rule in self.rules:
+            if rule not in known:
+                known[rule] = self.outcome(points, rule)
+            found.append(known[rule])
+        return found
+
+    def compare(self, answer: Point) -> Outcome:
+        """How any answer stands to the reference."""
+        inner = answer.updates.inner(answer, self.reference)
+        return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
+
+    def _beside(self, points: Sequence[Point]) -> Updates:
+        key = tuple(id(point) for point in points)
+        if self._view is None or self._view[0] != key:
+            self._view = (key, self.honest.beside(*points))
+        return self._view[1]
+
+    def _prepare(self, view: Updates) -> None:
+        """One reading for all the norms that the pool's Krums will ask for."""
+        norms = tuple(sorted({p for rule in self.rules for p in _norms(rule)}))
+        if len(norms) > 1:
+            view.distances(norms)
+
+    def _decide(self, view: Updates, rule: Rule) -> Point:
+        view.call = Call(np.random.default_rng(self._seed), self.honest.call.reference, _places(self.honest))
+        self.evaluations += 1
+        try:
+            with warnings.catch_warnings():
+                # An iteration that stops early is the server's to report, not a trial's.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                return rule.decide(view)
+        except Faulty:
+            raise
+        except Exception as error:
+            raise RuntimeError(
+                f"{rule!r} of the target raised {type(error).__name__} when the attack tried it on {view.n} rows: "
+                f"{error} Mend the rule, or leave it out of the target."
+            ) from error
+
+
+def _norms(part: object) -> set[float]:
+    """The norms of all Krums in a rule and its parts."""
+    if not isinstance(part, Part):
+        return set()
+    own = {float(part.p)} if isinstance(part, Krum) else set()
+    values = (getattr(part, item.name) for item in dataclasses.fields(part))  # type: ignore[arg-type]  # a dataclass
+    return own.union(*(_norms(value) for value in values))
+
+
+def _places(honest: Updates) -> tuple[int, ...] | None:
+    """The honest rows in their home, for a target that is told them."""
+    if isinstance(honest, Home):
+        return tuple(range(honest.n))
+    if isinstance(honest, Taken) and isinstance(honest.parent, Home):
+        return tuple(int(row) for row in honest.rows)
+    return None

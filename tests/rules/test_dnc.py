@@ -6,6 +6,7 @@ import pytest
 from attacked import FAR, attacked, home
 
 from mixtailor.mixing.entropy import SeededEntropy
+from mixtailor.preaggregation import Bucketing
 from mixtailor.rules import DnC
 from mixtailor.rules._spectra import Spread
 from mixtailor.rules.dnc import outwards
@@ -116,10 +117,16 @@ def test_a_faulty_row_does_not_reach_the_answer(coordinate: int) -> None:
     assert [fault.row for fault in result.quarantined] == [4] or 4 not in (result.selected or (4,))
 
 
-def test_a_second_faulty_row_is_named_as_received() -> None:
-    """A sample of the rows that are left does not count from zero again."""
-    rows = attacked(2.0, d=60).astype(np.float64)
-    rows[4] = np.nan
-    rows[9, 0] = np.inf
-    result = DnC(f=2, coordinates=50).aggregate(rows, entropy=SeededEntropy(1))
-    assert [fault.row for fault in result.quarantined] == [4, 9]
+@pytest.mark.parametrize("before", [None, Bucketing(size=2)])
+def test_faulty_rows_are_named_as_received(before: Bucketing | None) -> None:
+    """A sample counts its rows from zero, after others have left, and when they are means of rows: it names none."""
+    rows = attacked(2.0, d=8).astype(np.float64)
+    rows[4, 0] = np.nan
+    rows[9, 1] = np.inf
+    rule = DnC(f=2, coordinates=3, iterations=3)
+    found = set()
+    for seed in range(20):
+        result = (rule if before is None else before >> rule).aggregate(rows, entropy=SeededEntropy(seed))
+        assert np.isfinite(result.update).all()
+        found |= {fault.row for fault in result.quarantined}
+    assert found == {4, 9}

@@ -11,8 +11,6 @@ from mixtailor.updates import Point, Updates
 
 __all__ = ["CAF"]
 
-_NOTHING = 1e-12  # what rounding leaves of a weight that should be zero; a row at 1e38 would make much of it
-
 
 @dataclass(frozen=True)
 class CAF(Rule):
@@ -73,5 +71,4 @@ class CAF(Rule):
             if deviations.max() == 0.0:
                 break
             weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
-            weights[weights < _NOTHING] = 0.0
         return updates.combine(best / best.sum(), scores=best, iterations=iterations)

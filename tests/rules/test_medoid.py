@@ -1,0 +1,89 @@
+"""Medoid."""
+
+from decimal import Decimal, localcontext
+
+import naive
+import numpy as np
+import pytest
+from attacked import FAR, attacked
+
+from mixtailor.rules import Medoid
+
+
+def test_by_hand() -> None:
+    """0, 1, 2, 4, 90: sums 97, 94, 93, 95, 353."""
+    result = Medoid().aggregate(np.array([[0.0], [1.0], [2.0], [4.0], [90.0]]))
+    np.testing.assert_array_equal(result.update, [2.0])
+    np.testing.assert_allclose(result.scores, [97, 94, 93, 95, 353])
+
+
+def test_one_row_and_ties() -> None:
+    """n >= 1, and of two rows, which are equally far from each other, the first."""
+    np.testing.assert_array_equal(Medoid()(np.array([[7.0, 1.0]])), [7.0, 1.0])
+    np.testing.assert_array_equal(Medoid()(np.array([[7.0], [1.0]])), [7.0])
+    np.testing.assert_array_equal(Medoid()(np.array([[3.0], [5.0], [5.0], [5.0], [2e9]])), [5.0])
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("n", [3, 8, 21])
+def test_agrees_with_the_oracle(p: float, n: int) -> None:
+    """Rows of one size, and d = 1."""
+    for d in (1, 60):
+        rows = np.random.default_rng(n).normal(size=(n, d))
+        np.testing.assert_array_equal(Medoid(p=p)(rows), naive.medoid(rows, p=p))
+
+
+def exact_medoid(rows: np.ndarray) -> int:
+    """By sums of Euclidean distances in 120 digits."""
+    with localcontext() as context:
+        context.prec = 120
+        values = [[Decimal(float(value)) for value in row] for row in rows]
+        sums = [sum(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)).sqrt() for y in values) for x in values]
+        return min(range(len(sums)), key=sums.__getitem__)
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("outliers", [1, 4])
+def test_far_rows_do_not_swallow_the_others(far: float, outliers: int) -> None:
+    """A distance of 1e38 has no digits for the spread of the honest rows, and yet pulls on them: with p = 2 the row is
+    the one that exact arithmetic finds."""
+    for seed in range(3):
+        rows = attacked(far, n=10, d=6, outliers=outliers, seed=seed)
+        assert Medoid().aggregate(rows).selected == (exact_medoid(rows),)
+
+
+@pytest.mark.parametrize("p", [1.0, 3.0, np.inf])
+def test_far_rows_in_other_norms(p: float) -> None:
+    """A row beyond all digits is left out of the sums, so that the order of the rows does not matter."""
+    rows = attacked(1e38, n=9, outliers=2, seed=1)
+    answer = Medoid(p=p)(rows)
+    np.testing.assert_array_equal(answer, Medoid(p=p)(rows[::-1]))
+    near = np.delete(rows, [1, 3], axis=0)
+    np.testing.assert_array_equal(answer, naive.medoid(near, p=p))
+
+
+def test_three_norms_give_three_answers() -> None:
+    """One input on which p = 1, 2 and 16 choose three rows."""
+    rows = np.array([[5, 5, 0], [3, 5, 0], [2, 3, 1], [4, 5, 2], [4, 0, 2]], np.float64)
+    assert [Medoid(p=p).aggregate(rows).selected for p in (1, 2, 16)] == [(3,), (1,), (2,)]
+
+
+def test_fewer_than_half_cannot_take_it_away() -> None:
+    """The medoid is within 2 / (n - 2f) times the sum of honest distances of every honest row, wherever f rows are."""
+    n, f = 7, 3
+    random = np.random.default_rng(5)
+    honest = random.normal(size=(n - f, 3))
+    between = naive.distances(honest).astype(float)
+    for far in (0.5, 1.0, 2.0, 5.0, 100.0):
+        for _ in range(20):
+            rows = np.vstack([honest, far * random.normal(size=3) + 0.01 * random.normal(size=(f, 3))])
+            reach = naive.distances_to(honest, Medoid()(rows)).astype(float)
+            assert (reach <= 2 / (n - 2 * f) * between.sum(axis=1) + 1e-12).all()
+    assert Medoid().tolerates(7) == 3
+
+
+def test_a_faulty_row_does_not_reach_the_answer() -> None:
+    """NaN rows leave, and the medoid is of the rows left."""
+    result = Medoid().aggregate(np.array([[np.nan], [0.0], [1.0], [np.inf], [5.0]]))
+    np.testing.assert_array_equal(result.update, [1.0])
+    assert [item.row for item in result.quarantined] == [0, 3]

@@ -92,6 +92,15 @@ def test_covers(seed: int) -> None:
             assert tuple(first_without(conflicts, f, Budget(MDA(f), n))) == free[0]
 
 
+def test_the_row_with_most_conflicts_may_have_to_stay() -> None:
+    """Row 0 is in conflict with 1, 2 and 3, and these in pairs with 4, 5 and 6: the three leave, row 0 stays."""
+    conflicts = np.zeros((7, 7), np.bool_)
+    for one, other in [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (2, 5), (3, 5), (1, 6), (3, 6)]:
+        conflicts[one, other] = conflicts[other, one] = True
+    assert coverable(conflicts, 3, Budget(MDA(3), 7))
+    assert list(first_without(conflicts, 3, Budget(MDA(3), 7))) == [0, 4, 5, 6]
+
+
 def test_a_faulty_row_does_not_reach_the_answer() -> None:
     """A NaN row leaves, and f = 2 stays on the five rows left."""
     result = MDA(f=2).aggregate(np.array([[4.0], [0.0], [np.nan], [9.0], [1.0], [2.0]]))

@@ -39,6 +39,6 @@ def test_an_honest_row_that_is_not_finite_leaves() -> None:
 
 
 def test_behind_a_preaggregation_it_averages_received_rows() -> None:
-    """The yardstick does not bend."""
-    rows = np.array([[1.0], [2.0], [3.0], [90.0]])
-    np.testing.assert_array_equal((NNM(f=1) >> Omniscient())(rows, honest=[0, 1, 2]), [2.0])
+    """The yardstick does not bend: mixed, these rows would be 1, 1, 1, 4, with a mean of 1.75."""
+    rows = np.array([[0.0], [1.0], [2.0], [9.0], [90.0]])
+    np.testing.assert_array_equal((NNM(f=2) >> Omniscient())(rows, honest=[0, 1, 2, 3]), [3.0])

@@ -3,11 +3,12 @@
 from collections import Counter
 from itertools import combinations
 
+import naive
 import numpy as np
 import pytest
 
 from mixtailor import FaultError
-from mixtailor.rules import Comed, Krum, Mean, Subsampled
+from mixtailor.rules import Bulyan, Comed, Krum, Mean, Subsampled
 from mixtailor.testing.laws import FixedKey
 
 
@@ -52,6 +53,9 @@ def test_facts_are_of_the_rows_as_received() -> None:
     np.testing.assert_array_equal(result.update, rows[result.selected[0]])
     columns = Subsampled(Comed(), 3).aggregate(rows, entropy=FixedKey(3))
     np.testing.assert_array_equal(columns.update, np.median(rows[list(columns.selected or ())], axis=0))
+    picked = Subsampled(Bulyan(f=1), 7).aggregate(rows, entropy=FixedKey(3))
+    assert len(picked.selected or ()) == 5
+    np.testing.assert_allclose(picked.update, naive.meamed(rows[list(picked.selected or ())], 2))
 
 
 def test_requirement() -> None:

@@ -1,6 +1,12 @@
 """Attacks: one small file each, and what the attacker knows."""
 
+from mixtailor.attacks.alie import ALIE
 from mixtailor.attacks.base import Attack, Crafted, Scene
+from mixtailor.attacks.consistent_direction import ConsistentDirection
+from mixtailor.attacks.decoy import Decoy
+from mixtailor.attacks.fang_krum import FangKrum
+from mixtailor.attacks.fang_trimmed_mean import FangTrimmedMean
+from mixtailor.attacks.gaussian import Gaussian
 from mixtailor.attacks.knowledge import (
     Informed,
     Knowledge,
@@ -11,26 +17,57 @@ from mixtailor.attacks.knowledge import (
     Sees,
     SeesAll,
 )
+from mixtailor.attacks.label_flip import LabelFlip
+from mixtailor.attacks.leeway import Leeway
+from mixtailor.attacks.line_search import LineSearch
+from mixtailor.attacks.memory import Memory
+from mixtailor.attacks.mimic import Mimic
+from mixtailor.attacks.min_max import MinMax
+from mixtailor.attacks.min_sum import MinSum
+from mixtailor.attacks.non_finite import NonFinite
+from mixtailor.attacks.random_epsilon import RandomEpsilon
 from mixtailor.attacks.registry import find, make, names
-from mixtailor.attacks.tailored import RandomEpsilon, Tailored
+from mixtailor.attacks.rop import ROP
+from mixtailor.attacks.sign_flip import SignFlip
+from mixtailor.attacks.tailored import Tailored
 from mixtailor.attacks.trials import Outcome, Trials
+from mixtailor.attacks.twin_outliers import TwinOutliers
+from mixtailor.attacks.zero import Zero
 
 __all__ = [
+    "ALIE",
+    "ROP",
     "Attack",
+    "ConsistentDirection",
     "Crafted",
+    "Decoy",
+    "FangKrum",
+    "FangTrimmedMean",
+    "Gaussian",
     "Informed",
     "Knowledge",
     "KnowsDraw",
     "KnowsPool",
     "KnowsProbabilities",
+    "LabelFlip",
+    "Leeway",
+    "LineSearch",
+    "Memory",
+    "Mimic",
+    "MinMax",
+    "MinSum",
+    "NonFinite",
     "Oblivious",
     "Outcome",
     "RandomEpsilon",
     "Scene",
     "Sees",
     "SeesAll",
+    "SignFlip",
     "Tailored",
     "Trials",
+    "TwinOutliers",
+    "Zero",
     "find",
     "make",
     "names",

@@ -13,7 +13,7 @@ from mixtailor.attacks.base import Scene
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Krum, Rule, as_rule
 from mixtailor.rules.base import Part
-from mixtailor.updates import Call, Faulty, Home, Point, Updates
+from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
 from mixtailor.updates.views import Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
@@ -147,7 +147,12 @@ class Trials:
 
     def compare(self, answer: Point) -> Outcome:
         """How any answer stands to the reference."""
-        inner = answer.updates.inner(answer, self.reference)
+        reference = self.reference
+        if self._view is not None and isinstance(reference, Combination) and reference.updates is self.honest:
+            # The honest rows come first in the view, where answer and reference share one geometry.
+            view = self._view[1]
+            reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
+        inner = answer.updates.inner(answer, reference)
         return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
 
     def _beside(self, points: Sequence[Point]) -> Updates:

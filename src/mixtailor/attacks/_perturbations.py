@@ -1,0 +1,46 @@
+"""The directions in which Min-Max and Min-Sum leave the honest mean."""
+
+from typing import Literal
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor.attacks._formulas import length, sign
+from mixtailor.attacks.base import Line, Scene
+from mixtailor.updates import Deviation
+from mixtailor.updates.engine import Floats
+from mixtailor.updates.geometry import products
+
+__all__ = ["Direction", "away_from_mean", "check_direction", "squares"]
+
+Direction = Literal["unit", "deviation", "sign"]
+
+
+def check_direction(name: str, direction: object) -> None:
+    """One of the three."""
+    if direction not in ("unit", "deviation", "sign"):
+        refuse(f"{name} needs direction='unit', 'deviation' or 'sign' and got {direction!r}.")
+
+
+def away_from_mean(scene: Scene, direction: Direction) -> Line:
+    """The line from the honest mean against its unit vector, the deviations or its signs."""
+    honest = scene.honest
+    m = honest.n
+    if direction == "unit":
+        size = length(honest.mean())
+        return Line(honest, np.full(m, 1.0 / m), np.full(m, -1.0 / (m * size) if size > 0.0 else 0.0))
+    if direction == "deviation" and m < 2:
+        refuse(f"A standard deviation needs at least 2 honest rows and got {m}.")
+    point = honest.columns(Deviation(ddof=1)) if direction == "deviation" else sign(honest, honest.mean())
+    frame = honest.beside(point)
+    return Line(frame, np.append(np.full(m, 1.0 / m), 0.0), np.append(np.zeros(m), -1.0))
+
+
+def squares(scene: Scene, line: Line) -> tuple[Floats, Floats, float]:
+    r"""The coefficients of :math:`\lVert b(t) - x_i \rVert^2 = a_i + 2 b_i t + c t^2` for each honest row."""
+    m = scene.honest.n
+    rows = np.eye(m, line.frame.n)
+    vectors = np.vstack([line.base - rows, line.direction]) @ line.frame.weights
+    line.frame.root.distances(2.0)
+    inner = products(line.frame.root, vectors)
+    return np.diag(inner)[:m], inner[:m, m], float(inner[m, m])

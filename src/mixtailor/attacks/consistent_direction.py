@@ -1,0 +1,117 @@
+"""One direction, pushed round after round."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_count, check_fraction, check_positive
+from mixtailor.attacks._formulas import flat, length, random_signs, sign
+from mixtailor.attacks.base import Attack, Scene
+from mixtailor.attacks.memory import Memory
+from mixtailor.updates import Point, Updates
+
+__all__ = ["ConsistentDirection"]
+
+# The 0.99 quantile of the standard normal: as far above half of the coordinates as chance goes in one run of 100.
+_QUANTILE = 2.3263478740408408
+
+
+@dataclass(frozen=True)
+class ConsistentDirection(Attack):
+    r"""Signs drawn once and pushed in all rounds, with the magnitudes of what training did last.
+
+    .. math:: b = c \, \lVert a \rVert \, \frac{|r|}{\lVert r \rVert} \odot s, \qquad
+              r = a - \frac{\lVert a \rVert}{\lVert b' \rVert} b'
+
+    with the server's last answer a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f rows are equal. Attacks
+    that go another way each round cancel out over the rounds; this one adds up. Every `period` rounds it looks at the
+    signs of the sum of the answers: where no more of them agree with s than chance explains, it shrinks c, since a
+    defence must have found the rows.
+
+    Parameters
+    ----------
+    factor : float
+        c at first, above 0.
+    shrink : float
+        What c is multiplied by when the push did not come through.
+    least : float
+        c goes no lower.
+    period : int
+        Rounds between two looks.
+
+    Examples
+    --------
+    >>> attack = ConsistentDirection()
+    >>> state = attack.begin()
+    >>> honest = np.random.default_rng(0).normal(size=(5, 8))
+    >>> first = attack(honest, f=1, state=state, rng=1)
+    >>> state.observe(honest.mean(axis=0))
+    >>> second = attack(honest + 1.0, f=1, state=state, rng=2)
+    >>> bool((np.sign(first) == np.sign(second)).all())
+    True
+
+    Notes
+    -----
+    As PoisonedFL does, whose attackers see nothing but the server's answers; in the first round, where there is none,
+    the honest mean is taken. Show the state each answer: ``state.observe(answer)``. The state keeps two vectors of d
+    numbers; the signs are made anew from a key.
+
+    References
+    ----------
+    .. [1] Xie, Fang, Gong, "Model Poisoning Attacks to Federated Learning via Multi-Round Consistency", CVPR 2025.
+    """
+
+    factor: float = field(default=8.0, kw_only=True)
+    shrink: float = field(default=0.7, kw_only=True)
+    least: float = field(default=0.5, kw_only=True)
+    period: int = field(default=50, kw_only=True)
+
+    needs: ClassVar[str] = "the server's answers"
+    remembers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("ConsistentDirection", "factor", self.factor)
+        check_fraction("ConsistentDirection", "shrink", self.shrink)
+        check_positive("ConsistentDirection", "least", self.least)
+        check_count("ConsistentDirection", "period", self.period)
+
+    def begin(self) -> Any:
+        return Memory(notes={"factor": self.factor})
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        honest, memory = scene.honest, scene.state
+        notes = memory.notes
+        if "seed" not in notes:
+            notes["seed"] = int(scene.random.integers(1 << 63))
+        signs = random_signs(honest, notes["seed"])
+        answer: Point = honest.mean()
+        if memory.previous is not None:
+            answer = honest.given(scene.flat(memory.previous))
+            self._look(honest, memory, answer, signs)
+        size = length(answer)
+        rest: Point = answer
+        if "row" in notes and notes["row_length"] > 0.0:
+            frame = honest.beside(answer, honest.given(notes["row"]))
+            rest = frame.combine(np.append(np.zeros(honest.n), [1.0, -size / notes["row_length"]]))
+        left = length(rest)
+        times = notes["factor"] * size / left if left > 0.0 else 0.0
+        row = honest.formula(lambda _a, _b, r, s: abs(r) * s * times, rest, signs, factor=notes["factor"])
+        notes["row"], notes["row_length"] = flat(honest, row), abs(times) * left
+        memory.round += 1
+        return [row] * scene.f
+
+    def _look(self, honest: Updates, memory: Memory, answer: Point, signs: Point) -> None:
+        """Add up the answers, and every so often compare their signs with those that were pushed."""
+        notes = memory.notes
+        seen = flat(honest, answer)
+        notes["sum"] = seen if "sum" not in notes else notes["sum"] + seen
+        notes["seen"] = notes.get("seen", 0) + 1
+        if notes["seen"] < self.period:
+            return
+        balance = float(honest.inner(sign(honest, honest.given(notes["sum"])), signs)[0, 1])
+        if balance < _QUANTILE * math.sqrt(honest.d):
+            notes["factor"] = max(self.least, notes["factor"] * self.shrink)
+        del notes["sum"], notes["seen"]

@@ -1,0 +1,110 @@
+"""The leeway that a distance leaves in one coordinate."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_count, refuse
+from mixtailor.attacks._formulas import one_hot, spread
+from mixtailor.attacks.base import Attack, Line, Scene
+from mixtailor.attacks.trials import Trials, check_target
+from mixtailor.rules import Krum, Rule
+from mixtailor.updates import Combination, Point
+
+__all__ = ["Leeway"]
+
+
+@dataclass(frozen=True)
+class Leeway(Attack):
+    r"""The honest mean, but for one coordinate that is as far off as the target lets pass.
+
+    .. math:: b = \mu + \gamma e_j, \qquad \gamma \text{ the largest with } R(x_1, \ldots, b)_j \text{ moved by }
+              \ge \gamma / 2
+
+    A distance in d dimensions is large between honest rows, of the order of :math:`\sigma d^{1/p}`, and all of it can
+    be spent in one coordinate. Bulyan was made against this.
+
+    Parameters
+    ----------
+    coordinate : int
+        j.
+    target : Rule, optional
+        The rule that has to follow; Krum with the attack's f by default.
+    budget : int
+        How many times the size is doubled, and then halved in.
+
+    Examples
+    --------
+    In 400 dimensions of spread 1, Krum follows a coordinate that is ten spreads off and more.
+
+    >>> honest = np.random.default_rng(0).normal(size=(10, 400))
+    >>> bool(abs(Leeway()(honest, f=2)[0, 0] - honest[:, 0].mean()) > 10)
+    True
+
+    Notes
+    -----
+    The direction is against the mean's own sign in that coordinate. `craft` tells gamma and the number of rule
+    evaluations; gamma is 0 where the target never follows.
+
+    References
+    ----------
+    .. [1] El Mhamdi, Guerraoui, Rouault, "The Hidden Vulnerability of Distributed Learning in Byzantium", ICML 2018.
+    """
+
+    coordinate: int = field(default=0, kw_only=True)
+    target: Rule | None = field(default=None, kw_only=True)
+    budget: int = field(default=40, kw_only=True)
+
+    needs: ClassVar[str] = "the honest rows and the server's rule"
+
+    def __post_init__(self) -> None:
+        check_count("Leeway", "coordinate", self.coordinate, 0)
+        check_count("Leeway", "budget", self.budget, 2)
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        honest, m = scene.honest, scene.honest.n
+        if self.coordinate >= honest.d:
+            refuse(f"{self!r} needs a coordinate below d = {honest.d}.")
+        trials = Trials(check_target(self, self.target or Krum(scene.f), scene.n), scene)
+        rule = trials.drawn()
+        frame = honest.beside(one_hot(honest, self.coordinate))
+        here = float(honest.coordinates(np.array([self.coordinate])).astype(np.float64).mean())
+        push = -1.0 if here > 0.0 else 1.0
+        line = Line(frame, np.append(np.full(m, 1.0 / m), 0.0), np.append(np.zeros(m), push))
+
+        def follows(gamma: float) -> bool:
+            answer = trials.answer([line.at(gamma)] * scene.f, rule)
+            return push * (_coordinate(answer, self.coordinate) - here) >= gamma / 2.0
+
+        low, high = self._bracket(follows, spread(honest))
+        for _ in range(self.budget // 2 if low > 0.0 else 0):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if follows(middle) else (low, middle)
+        return [line.at(low, size=low, evaluations=trials.evaluations)] * scene.f
+
+    def _bracket(self, follows: Callable[[float], bool], start: float) -> tuple[float, float]:
+        """The largest of sizes that double or halve from the start with which the target follows, and the next."""
+        size = start
+        if follows(size):
+            for _ in range(self.budget // 2):
+                if not follows(2.0 * size):
+                    break
+                size *= 2.0
+            return size, 2.0 * size
+        for _ in range(self.budget // 2):
+            size /= 2.0
+            if follows(size):
+                return size, 2.0 * size
+        return 0.0, size
+
+
+def _coordinate(answer: Point, coordinate: int) -> float:
+    """One coordinate of an answer."""
+    which = np.array([coordinate])
+    if isinstance(answer, Combination):
+        used = np.nonzero(answer.weights)[0]
+        return float(answer.weights[used] @ answer.updates.coordinates(which)[used, 0])
+    beside = answer.updates.beside(answer)
+    return float(beside.coordinates(which)[-1, 0])

@@ -1,0 +1,60 @@
+"""Identical rows, far away."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mixtailor._checks import check_positive
+from mixtailor.attacks._formulas import mean_direction, spread
+from mixtailor.attacks.base import Attack, Scene
+from mixtailor.updates import Point
+
+__all__ = ["TwinOutliers"]
+
+
+@dataclass(frozen=True)
+class TwinOutliers(Attack):
+    r"""f identical rows, any distance away, against the honest mean.
+
+    .. math:: b = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}
+
+    with the spread the median distance between honest rows. Bulyan picks rows by Krum until 2f of them are left. The last
+    picks are made among so few rows that Krum compares each with at most f - 1 neighbours, and identical rows have
+    f - 1 neighbours at distance zero: one of them is picked. The mean around the median leaves it out; the plain mean as
+    second phase follows it without bound.
+
+    Parameters
+    ----------
+    distance : float
+        D, above 0.
+
+    Examples
+    --------
+    >>> from mixtailor import Bulyan, Mean
+    >>> honest = 1 + np.random.default_rng(0).normal(size=(10, 5)) / 10
+    >>> rows = np.vstack([honest, TwinOutliers(distance=1e6)(honest, f=2)])
+    >>> bool(np.abs(Bulyan(f=2, then=Mean())(rows)).max() > 1e3), bool(np.abs(Bulyan(f=2)(rows)).max() < 2)
+    (True, True)
+
+    Notes
+    -----
+    Needs f >= 2. The pool of the MixTailor paper has four Bulyans with the mean as second phase.
+    """
+
+    distance: float = field(default=1e6, kw_only=True)
+
+    needs: ClassVar[str] = "the honest rows' mean and spread"
+
+    def __post_init__(self) -> None:
+        check_positive("TwinOutliers", "distance", self.distance)
+
+    def least_f(self) -> int:
+        return 2
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        honest = scene.honest
+        unit = mean_direction(honest)
+        away = self.distance * spread(honest)
+        return [honest.combine(np.full(honest.n, 1.0 / honest.n) - away * unit.weights)] * scene.f

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+# The networks here are tiny: threads that wait for each other on a busy machine cost more than they bring.
+torch.set_num_threads(1)
+
 
 @pytest.fixture
 def shared_data() -> Path:

@@ -75,7 +75,7 @@ class Layout:
         if numbers.shape[-1] != self.d or numbers.ndim not in {1, 2}:
             raise ValueError(f"The model has d = {self.d} parameters and got numbers of shape {tuple(numbers.shape)}.")
         return {
-            name: numbers[..., start:stop].view(*numbers.shape[:-1], *shape)
+            name: numbers[..., start:stop].view((*numbers.shape[:-1], *shape))
             for name, shape, start, stop in self._places()
         }
 

@@ -98,7 +98,7 @@ def forward(
             bias = None if layer.bias is None else weights[f"{name}.bias"].detach()
             into = rows[f"{name}.weight"], rows.get(f"{name}.bias")
             if isinstance(layer, nn.Linear):
-                values = _Full.apply(values, weight, bias, n, *into)  # type: ignore[no-untyped-call]  # torch's
+                values = _full(values, weight, bias, n, *into)
             else:
                 settings = _settings(layer)
                 values = _Convolution.apply(values, weight, bias, n, *into, settings)  # type: ignore[no-untyped-call]  # torch's
@@ -136,8 +136,25 @@ def _settings(layer: nn.Conv2d) -> tuple[list[int], list[int], list[int], int]:
     return list(layer.stride), list(cast("tuple[int, ...]", layer.padding)), list(layer.dilation), layer.groups
 
 
+def _full(
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    n: int,
+    weight_rows: torch.Tensor,
+    bias_rows: torch.Tensor | None,
+) -> torch.Tensor:
+    # Reshaped out here: torch forbids layers that work in place on a view that a function returned.
+    flat = values.reshape(-1, values.shape[-1]) if weight.ndim == 2 else values.reshape(n, -1, values.shape[-1])
+    outputs = _Full.apply(flat, weight, bias, n, weight_rows, bias_rows)  # type: ignore[no-untyped-call]  # torch's
+    return cast("torch.Tensor", outputs.reshape(*values.shape[:-1], outputs.shape[-1]))
+
+
 class _Full(torch.autograd.Function):
-    """A full layer that keeps the workers' weight gradients apart."""
+    """A full layer that keeps the workers' weight gradients apart.
+
+    Values are ``(all examples, features)`` with one weight for all, ``(n, examples of each, features)`` with one each.
+    """
 
     @staticmethod
     def forward(
@@ -153,10 +170,10 @@ class _Full(torch.autograd.Function):
         ctx.n, ctx.weight_rows, ctx.bias_rows = n, weight_rows, bias_rows
         if weight.ndim == 2:
             return nn.functional.linear(values, weight, bias)
-        outputs = torch.bmm(values.reshape(n, -1, weight.shape[2]), weight.transpose(1, 2))
+        outputs = torch.bmm(values, weight.transpose(1, 2))
         if bias is not None:
             outputs += bias.unsqueeze(1)
-        return outputs.reshape(*values.shape[:-1], weight.shape[1])
+        return outputs
 
     @staticmethod
     @once_differentiable
@@ -169,7 +186,7 @@ class _Full(torch.autograd.Function):
             ctx.bias_rows.copy_(own_slopes.sum(1))
         back = None
         if ctx.needs_input_grad[0]:
-            back = slopes @ weight if weight.ndim == 2 else torch.bmm(own_slopes, weight).reshape(values.shape)
+            back = slopes @ weight if weight.ndim == 2 else torch.bmm(own_slopes, weight)
         return back, None, None, None, None, None
 
 
@@ -237,7 +254,8 @@ def _apart(values: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def _channels_last(kernel: torch.Tensor) -> torch.Tensor:
-    return kernel.contiguous(memory_format=torch.channels_last)
+    # Not `contiguous`, which leaves a kernel of one channel as it is, and torch then puts the outputs channels first.
+    return torch.empty_like(kernel, memory_format=torch.channels_last).copy_(kernel)
 
 
 def _backward(

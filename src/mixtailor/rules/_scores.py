@@ -15,7 +15,8 @@ def neighbour_scores(distances: Floats, neighbours: int, power: float = 2.0) -> 
     Summed from the smallest up, so that one far neighbour does not swallow the digits of the near ones.
     """
     others = np.sort(distances + np.diag(np.full(len(distances), -1.0)), axis=1)[:, 1:]
-    return (np.minimum(others[:, :neighbours], _LARGEST) ** power).sum(axis=1)
+    scores: Floats = (np.minimum(others[:, :neighbours], _LARGEST) ** power).sum(axis=1)
+    return scores
 
 
 def closest(scores: Floats, count: int) -> Integers:

@@ -115,6 +115,7 @@ class GeometricMedian(Rule):
             return updates.columns(Median(), iterations=0, residual=0.0)
         weights = _weights(distances, scale)
         best, least = weights, np.inf
+        stale, plain, patience = 0, 0, 2 * _MEMORY
         limit = self.limit or 100
         tried: list[tuple[Floats, Floats]] = []  # weights, and the weights that Weiszfeld makes of them
         for iteration in range(1, limit + 1):
@@ -122,13 +123,15 @@ class GeometricMedian(Rule):
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
                 return updates.combine(aim, iterations=iteration, residual=residual)
+            stale += 1
             if residual < least:
-                best, least = aim, residual
-            elif residual > 2 * least:
-                tried.clear()  # extrapolation led astray: begin again from the best
-                tried.append((best, best))
+                best, least, stale = aim, residual, 0
+            elif stale > 2 * _MEMORY:
+                # Extrapolation led astray: go on from the best by plain steps, more of them each time that happens.
+                tried, weights, plain, patience, stale = [], best, patience, 2 * patience, 0
+                continue
             tried = [*tried[-_MEMORY:], (weights, aim)]
-            weights = _extrapolated(tried)
+            weights, plain = (aim, plain - 1) if plain else (_extrapolated(tried), 0)
         return self._finish(updates, best, limit, least)
 
     def _finish(self, updates: Updates, weights: Floats, iterations: int, residual: float) -> Combination:

@@ -1,5 +1,6 @@
 """Krum."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -75,9 +76,9 @@ class Krum(Rule):
         return updates.row(scores.argmin(), scores=scores)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
-        return 6 * (1 + f / (n - 2 * f)) * norm_factor(d, self.p)
+        return 6 * (1 + f / (n - 2 * f)) * norm_factor(d, self.p) if self.power == 2 else None
 
 
 def norm_factor(d: int, p: float) -> float:
     r"""What a coefficient for the Euclidean norm becomes in l_p: times :math:`d^{|1 - 2/p|}`."""
-    return float(d) ** abs(1 - 2 / p)
+    return math.pow(d, abs(1 - 2 / p))

@@ -1,0 +1,178 @@
+"""MixTailor: one draw a call, uniform, after the updates arrived; pools and what n forbids."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import mixtailor as mt
+from mixtailor.mixing import verify
+from mixtailor.mixing.registry import find, make, names
+
+ROWS = np.random.default_rng(0).normal(size=(12, 5))
+
+
+def test_the_papers_pool() -> None:
+    pool = mt.paper_pool(2)
+    kinds = [type(rule).__name__ for rule in pool]
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == dict.fromkeys(
+        ("Krum", "Comed", "GeometricMedian", "Bulyan"), 16
+    )
+    assert [rule.p for rule in pool[:16]] == [float(p) for p in range(1, 17)]
+    assert len({repr(rule) for rule in pool[48:]}) == 16
+    assert len(mt.paper_pool(4, n=12)) == 48
+    assert mt.paper_pool(2, rng=7)[:16] != mt.paper_pool(2)[:16]
+    assert mt.paper_pool(2, rng=7) == mt.paper_pool(2, rng=7)
+    assert {type(rule).__name__ for rule in mt.paper_pool(2, without=("bulyan", "krum"))} == {
+        "Comed",
+        "GeometricMedian",
+    }
+    with pytest.raises(ValueError, match="Did you mean 'bulyan'"):
+        mt.paper_pool(2, without=("bulian",))
+
+
+def test_the_default_pool_has_finite_coefficients() -> None:
+    for f in (1, 2, 4):
+        assert all(0 < rule.kappa(12, f, 21840) < 200 for rule in mt.default_pool(f))
+
+
+def test_draws_are_uniform_over_the_papers_pool() -> None:
+    """Chi-square over 64,000 draws of 64 rules; one call a draw of the plan alone."""
+    from mixtailor.updates import receive
+
+    rule, arrival = mt.MixTailor(mt.paper_pool(2)), receive(ROWS)
+    counts = np.zeros(64)
+    for _ in range(64_000):
+        counts[rule._plan(arrival, (), n=12, entropy=None, round=None).facts["place"]] += 1
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_only_the_drawn_rule_is_computed() -> None:
+    calls = []
+
+    def first(rows):
+        calls.append("first")
+        return rows[0]
+
+    def second(rows):
+        calls.append("second")
+        return rows[1]
+
+    result = mt.MixTailor([first, second]).aggregate(ROWS)
+    assert len(calls) == 1
+    assert np.array_equal(result.update, ROWS[["first", "second"].index(calls[0])])
+
+
+def test_what_n_forbids_leaves_the_pool_with_a_warning_once() -> None:
+    rule = mt.MixTailor(mt.paper_pool(4))
+    with pytest.warns(UserWarning, match=r"16 of 64 rules leave the pool at n = 12: Bulyan \(n >= 4f \+ 3\)"):
+        rule(ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kinds = {type(rule.aggregate(ROWS).rule).__name__ for _ in range(40)}
+    assert "Bulyan" not in kinds
+    with pytest.raises(ValueError, match="needs at least 11 rows"):
+        mt.MixTailor([mt.Krum(4), mt.Bulyan(4)])(ROWS[:10])
+
+
+def test_rows_that_arrive_do_not_choose_the_pool() -> None:
+    """Two NaN rows leave ten; Bulyan(f=2) needs eleven of them as received, and stays, with f lowered."""
+    sent = ROWS.copy()
+    sent[[3, 8]] = np.nan
+    rule = mt.MixTailor([mt.Bulyan(2)])
+    result = rule.aggregate(sent)
+    assert {item.row for item in result.quarantined} == {3, 8}
+    assert result.rule == mt.Bulyan(1)
+
+
+def test_probabilities_are_kept_exactly() -> None:
+    rule = mt.MixTailor([mt.Krum(1), mt.Comed(), mt.Bulyan(5)], [0.75, 0.25, 0.0], mt.SeededEntropy(3))
+    places = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        places = [rule.aggregate(ROWS).facts["place"] for _ in range(2000)]
+    assert abs(places.count(0) / 2000 - 0.75) < 0.05
+    assert 2 not in places
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "sentence"),
+    [([0.5, 0.6], "sum"), ([0.5], "one number for each"), ([1.5, -0.5], "negative"), ([np.nan, 1.0], "finite")],
+)
+def test_bad_probabilities(probabilities: list[float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        mt.MixTailor([mt.Comed(), mt.Mean()], probabilities)
+
+
+def test_bad_pools() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        mt.MixTailor([])
+    with pytest.raises(TypeError, match="list of rules"):
+        mt.MixTailor(mt.Comed())
+    with pytest.raises(TypeError, match="neither"):
+        mt.MixTailor([mt.Comed])
+    with pytest.raises(TypeError, match="SeededEntropy"):
+        mt.MixTailor([mt.Comed()], entropy=0)
+
+
+def test_an_attacker_with_the_servers_seed_agrees_as_often_as_chance() -> None:
+    """Streams are separate: the draws of purpose "attacker" are not those of the server."""
+    server, attacker = mt.SeededEntropy(11), mt.SeededEntropy(11)
+    agree = sum(server.index(None, 64) == attacker.index(None, 64, purpose="attacker") for _ in range(6400))
+    assert 50 <= agree <= 160
+    assert "experiments" in repr(server).lower()
+
+
+def test_a_seeded_mixture_repeats() -> None:
+    def run():
+        rule = mt.MixTailor(mt.paper_pool(1), entropy=mt.SeededEntropy(5))
+        return [rule.aggregate(ROWS).facts["place"] for _ in range(20)]
+
+    assert run() == run()
+
+
+def test_an_audited_mixture_verifies(tmp_path) -> None:
+    """Draws come from the trail, a NaN worker is in the log, and a worker can prove that its row was."""
+    pool = mt.paper_pool(1)
+    workers = [f"worker {k}" for k in range(12)]
+    with mt.AuditTrail.start(tmp_path / "log", pool) as trail:
+        published = trail.commitment
+        rule = mt.MixTailor(pool, audit=trail)
+        places = []
+        for round in range(5):
+            sent = ROWS + round
+            if round == 3:
+                sent[2] = np.nan
+            places.append(rule.aggregate(sent, workers=workers, round=round).facts["place"])
+        receipt = trail.proof("worker 2")
+    report = verify(tmp_path / "log", commitment=published, receipts=[receipt])
+    assert report.ok, str(report)
+    assert [draw.index for draw in report.draws] == places
+
+
+def test_rules_by_name() -> None:
+    assert make("krum", f=2, p=3) == mt.Krum(2, p=3)
+    assert make("nnm >> bucketing >> trimmed_mean", f=1, size=2) == mt.NNM(1) >> (
+        mt.Bucketing(size=2) >> mt.TrimmedMean(1)
+    )
+    assert len(make("paper_pool", f=2).rules) == 64
+    assert find("MultiKrum") is mt.MultiKrum
+    assert {"krum", "mixtailor", "comed"} <= set(names())
+    with pytest.raises(ValueError, match="Did you mean 'krum'"):
+        make("krumm", f=2)
+    with pytest.raises(ValueError, match="takes no parameter 'q'"):
+        make("krum", f=2, q=3)
+    with pytest.raises(ValueError, match="no pre-aggregation"):
+        make("nmm >> krum", f=2)
+
+
+def test_rules_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from mixtailor.mixing import registry
+
+    entry = EntryPoint("theirs", "mixtailor.rules:Medoid", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.GROUP else [])
+    assert make("theirs") == mt.Medoid()
+    assert "theirs" in names()

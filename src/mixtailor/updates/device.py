@@ -109,7 +109,12 @@ class Device(Home):
         super().__init__(n, self.sections.d, engine, call, received)
         wide = any(leaf.tile == torch.float64 for leaf in leaves)
         self.tile = torch.float64 if wide and engine.wide == torch.float64 else torch.float32
-        self.arrival: Arrival | None = None
+        self._arrived: Callable[[Device], Arrival] | None = None
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """What was received, where this home was asked for: made anew each time, or memory would wait for a cycle."""
+        return self._arrived and self._arrived(self)
 
     def runs(self) -> list[tuple[int, int]]:
         return self.view_runs(self.n)
@@ -229,10 +234,13 @@ def on_device(updates: Any) -> Device:
     else:
         if not len(updates):
             refuse("Updates need at least one row and got none.")
-        rows, faults = taken_apart(updates, leaves_of)
-        result = arrival(updates, Leaves.settled(rows, faults), faults)
-    assert isinstance(result.home, Device)
-    return result.home
+        rows, wrong = taken_apart(updates, leaves_of)
+        result = arrival(updates, Leaves.settled(rows, wrong), wrong)
+    home = result.home
+    assert isinstance(home, Device)
+    faults, n, restore, flatten = result.faults, result.n, result.restore, result.flatten
+    home._arrived = lambda home: Arrival(home, dict(faults), n, restore, flatten)
+    return home
 
 
 def matrix_arrival(matrix: torch.Tensor, kind: Kind) -> Arrival:
@@ -247,8 +255,7 @@ def matrix_arrival(matrix: torch.Tensor, kind: Kind) -> Arrival:
     def flatten(reference: Any) -> torch.Tensor:
         return _moved(kind.flatten(reference), engine)
 
-    home.arrival = Arrival(home, {}, n, lambda answer, _home: answer.reshape(kind.shape), flatten)
-    return home.arrival
+    return Arrival(home, {}, n, lambda answer, _home: answer.reshape(kind.shape), flatten)
 
 
 def arrival(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
@@ -272,10 +279,10 @@ def arrival(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> A
             answers[path] = _tensor(flat).to(_device(kinds[path])).reshape(kinds[path].shape)
         return rebuilt(updates[leaves.layout.template], answers)
 
-    home.arrival = Arrival(
-        home, faults, len(updates), restore, lambda reference: _moved(leaves.flatten(reference), engine)
-    )
-    return home.arrival
+    def flatten(reference: Any) -> torch.Tensor:
+        return _moved(leaves.flatten(reference), engine)
+
+    return Arrival(home, faults, len(updates), restore, flatten)
 
 
 def _device(kind: Kind) -> torch.device:

@@ -16,7 +16,7 @@ import numpy as np
 from mixtailor.updates.arrays import Array, Kind, Unfit
 from mixtailor.updates.copied import Source
 
-__all__ = ["Broken", "File", "Packed", "Part", "exactly", "seekable"]
+__all__ = ["Broken", "File", "Packed", "Part", "exactly"]
 
 
 class Broken(Unfit):
@@ -26,39 +26,28 @@ class Broken(Unfit):
         super().__init__(f"unreadable: {what}")
 
 
-class File:
-    """An open file, read by position: from several threads at once, and never beyond its end.
-
-    Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
-    page that is gone ends the process.
-    """
+class _Handle:
+    """An open file and its name: closed when nobody reads it any more."""
 
     def __init__(self, path: "str | PathLike[str]") -> None:
         self.name = Path(os.fspath(path)).name
         try:
             # A pipe would block for ever.
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+            self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
         except OSError as error:
             raise Broken(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
             raise Broken(f"{error}") from None
-        self._handle = handle
-        weakref.finalize(self, os.close, handle)
-        self._stamp = os.fstat(handle)
-        if not stat.S_ISREG(self._stamp.st_mode):
-            raise Broken(f"{'a directory' if stat.S_ISDIR(self._stamp.st_mode) else 'not a file'} ({self.name})")
-        self.size = self._stamp.st_size
-        self.archive: zipfile.ZipFile | None = None
-        self.lock = threading.Lock()
-        self.stream: tuple[Source, IO[bytes], int] | None = None
-        self.last: tuple[Source, int, int, Array] | None = None
+        weakref.finalize(self, os.close, self.number)
+        self.stamp = os.fstat(self.number)
+        if not stat.S_ISREG(self.stamp.st_mode):
+            raise Broken(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
 
     def read(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset` on; fewer are an error."""
         parts = []
         while count:
             try:
-                part = os.pread(self._handle, count, offset)
+                part = os.pread(self.number, count, offset)
             except OSError as error:
                 raise Broken(f"{error.strerror or error} ({self.name})") from None
             if not part:
@@ -67,9 +56,40 @@ class File:
             offset, count = offset + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+
+class File:
+    """An open file, read by position: from several threads at once, and never beyond its end.
+
+    Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
+    page that is gone ends the process.
+
+    Attributes
+    ----------
+    archive : ZipFile, optional
+        Of an `.npz` file.
+    stream, last : tuple, optional
+        Of a compressed member: which, what unpacks it, and how far it is; and the last run that it gave.
+    """
+
+    def __init__(self, path: "str | PathLike[str]") -> None:
+        self._handle = _Handle(path)
+        self.name, self.size = self._handle.name, self._handle.stamp.st_size
+        self.archive: zipfile.ZipFile | None = None
+        self.lock = threading.Lock()
+        self.stream: tuple[str, IO[bytes], int] | None = None
+        self.last: tuple[str, int, int, Array] | None = None
+
+    def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on; fewer are an error."""
+        return self._handle.read(offset, count)
+
+    def seekable(self) -> io.BufferedReader:
+        """The file as `zipfile` wants it."""
+        return io.BufferedReader(_Reader(self._handle))
+
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
-        now, then = os.fstat(self._handle), self._stamp
+        now, then = os.fstat(self._handle.number), self._handle.stamp
         if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
             return True
         # Times can be set back, but not the time of doing so. A new file of the same name only takes this one's away.
@@ -79,8 +99,8 @@ class File:
 class _Reader(io.RawIOBase):
     """A file that can be read, with a place to read from."""
 
-    def __init__(self, file: File) -> None:
-        self._file, self._at = file, 0
+    def __init__(self, handle: _Handle) -> None:
+        self._handle, self._at = handle, 0
 
     def readable(self) -> bool:
         return True
@@ -89,17 +109,17 @@ class _Reader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._file.size}[whence]
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._handle.stamp.st_size}[whence]
         if self._at < 0:
-            raise ValueError("before the start of the file")
+            raise OSError("before the start of the file")  # as zipfile expects it
         return self._at
 
     def tell(self) -> int:
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._file.size - self._at))
-        buffer[:count] = self._file.read(self._at, count)
+        count = max(0, min(len(buffer), self._handle.stamp.st_size - self._at))
+        buffer[:count] = self._handle.read(self._at, count)
         self._at += count
         return count
 
@@ -136,10 +156,10 @@ class Packed(Part):
     def run(self, start: int, stop: int) -> Array:
         with self.file.lock:
             last = self.file.last
-            if last is not None and last[0] is self and last[1] <= start and stop <= last[2]:
+            if last is not None and last[0] == self.member.filename and last[1] <= start and stop <= last[2]:
                 return last[3][start - last[1] : stop - last[1]]
             data = self._unpacked(start, stop)
-            self.file.last = (self, start, stop, data)
+            self.file.last = (self.member.filename, start, stop, data)
             return data
 
     def _unpacked(self, start: int, stop: int) -> Array:
@@ -147,9 +167,9 @@ class Packed(Part):
         first, count = self.offset + start * width, (stop - start) * width
         stream = self.file.stream
         try:
-            if stream is None or stream[0] is not self or stream[2] > first:
+            if stream is None or stream[0] != self.member.filename or stream[2] > first:
                 assert self.file.archive is not None
-                stream = (self, self.file.archive.open(self.member), 0)
+                stream = (self.member.filename, self.file.archive.open(self.member), 0)
             unpacked, at = stream[1], stream[2]
             while at < first:
                 at += len(exactly(unpacked, min(1 << 20, first - at)))
@@ -167,7 +187,7 @@ class Packed(Part):
         ) as error:
             self.file.stream = None
             raise Broken(f"{error} ({self.file.name})") from None
-        self.file.stream = (self, unpacked, first + count)
+        self.file.stream = (self.member.filename, unpacked, first + count)
         return np.frombuffer(data, self.dtype)
 
 
@@ -181,8 +201,3 @@ def exactly(stream: IO[bytes], count: int) -> bytes:
         parts.append(part)
         count -= len(part)
     return b"".join(parts)
-
-
-def seekable(file: File) -> io.BufferedReader:
-    """A file as `zipfile` wants it."""
-    return io.BufferedReader(_Reader(file))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor.updates.arrays import Kind, Unfit
-from mixtailor.updates.files import Broken, File, Packed, Part, exactly, seekable
+from mixtailor.updates.files import Broken, File, Packed, Part, exactly
 
 __all__ = ["SUFFIXES", "contents"]
 
@@ -117,7 +117,7 @@ def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False,
 
 def _npz(file: File) -> dict[tuple[object, ...], Part]:
     try:
-        file.archive = zipfile.ZipFile(seekable(file))
+        file.archive = zipfile.ZipFile(file.seekable())
         members = file.archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
         raise Broken(f"{error} ({file.name})") from None

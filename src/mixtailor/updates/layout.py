@@ -14,7 +14,7 @@ __all__ = ["Layout", "Path", "Row", "leaves_of", "named", "rebuilt", "settle", "
 
 Path = tuple[object, ...]
 _DEPTH = 64
-_NODES = 1 << 20
+_NODES = 1 << 16
 
 
 @dataclass

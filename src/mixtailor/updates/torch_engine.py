@@ -52,10 +52,11 @@ class TorchEngine(Engine[torch.Tensor]):
         step = max(1, _TILE // max(1, k * width))
         parts = []
         for start in range(0, k, step):
-            gaps = (rows[start : start + step, None] - rows[None]).abs_()
-            parts.append(torch.stack([_power_sums(gaps, p) for p in powers.tolist()]))
+            # Each pair once, and each row with itself, where infinity shows as a difference that is no number.
+            gaps = (rows[start : start + step, None] - rows[None, start:]).abs_()
+            sums = torch.stack([_power_sums(gaps, p) for p in powers.tolist()])
+            parts.append(torch.nn.functional.pad(sums, (start, 0)))
         sums = torch.cat(parts, dim=1)
-        # Reductions of a pair and of its mirror image may round differently: the upper triangle speaks for both.
         return sums.triu() + sums.triu(1).mT
 
     def _gaps(self, block: torch.Tensor, first: Integers, second: Integers) -> torch.Tensor:
@@ -219,7 +220,10 @@ def _around(ordered: torch.Tensor, centre: torch.Tensor, keep: int) -> torch.Ten
     """The mean of the `keep` values nearest to the centre, which are neighbours; of two windows the lower."""
     # The window moves up while the value that enters is nearer than the one that leaves; once it is not, it never is
     # again, so that the number of true comparisons is where the window starts.
-    moves = ordered[keep:] - centre < centre - ordered[: len(ordered) - keep]
+    entering, leaving = ordered[keep:], ordered[: len(ordered) - keep]
+    above, below = entering - centre, centre - leaving
+    halved = entering / 2 - centre / 2 < centre / 2 - leaving / 2  # for differences beyond the largest number
+    moves = torch.where(above.isfinite() & below.isfinite(), above < below, halved)
     low = moves.sum(dim=0)
     which = low[None] + torch.arange(keep, device=ordered.device)[:, None]
     return _mean(ordered.gather(0, which))

@@ -1,0 +1,28 @@
+"""The command line: one file per command. `main` is what ``mixtailor`` and ``python -m mixtailor`` call."""
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 for Ctrl-C.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name; `sys.argv` by default.
+    """
+    try:
+        from mixtailor.cli import _app  # typer and rich load here, and not with the library
+    except KeyboardInterrupt:
+        return 130
+    except ImportError as error:
+        from mixtailor._checks import MissingPackageError
+
+        if error.name not in ("typer", "rich"):
+            raise
+        print(MissingPackageError("The command line", error.name, "cli"), file=sys.stderr)
+        return 1
+    return _app.run(arguments)

@@ -1,0 +1,76 @@
+"""The commands together, and what becomes of errors."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from mixtailor._checks import MissingPackageError
+from mixtailor.cli import aggregate, attacks, audit, demo, rules, version
+from mixtailor.cli._output import complain
+
+__all__ = ["COMMANDS", "app", "run"]
+
+COMMANDS = {
+    "demo": demo,
+    "rules": rules,
+    "attacks": attacks,
+    "aggregate": aggregate,
+    "audit": audit,
+    "version": version,
+}
+
+app = typer.Typer(
+    help="Keeps distributed and federated training on course when some of the workers lie.",
+    epilog="Example: mixtailor demo",
+    rich_markup_mode="rich",
+    add_completion=False,
+    no_args_is_help=True,
+)
+for name, module in COMMANDS.items():
+    app.command(name, epilog=f"Example: {module.EXAMPLE}")(module.command)
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run the program; every error of the library is one line on stderr."""
+    program: Any = typer.main.get_command(app)
+    with warnings.catch_warnings():
+        warnings.showwarning = _note
+        try:
+            code = program.main(args=arguments, prog_name="mixtailor", standalone_mode=False)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is left in the buffer goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except Exception as error:
+            return _failed(error)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    usage = getattr(error, "format_message", None)
+    if usage is not None:  # typer's own errors: a wrong option, a missing argument
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else "mixtailor"
+        if usage():  # without a command, help was printed in place of a message
+            complain(f"{usage()} See: {where} --help")
+        return int(getattr(error, "exit_code", 2))
+    if os.environ.get("MIXTAILOR_TRACEBACK") or not isinstance(
+        error, (ValueError, TypeError, OSError, MissingPackageError)
+    ):
+        raise error
+    if isinstance(error, OSError) and error.strerror:
+        complain(f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}.")
+    else:
+        complain(str(error))
+    return 1
+
+
+def _note(message: Any, *_where: Any, **_more: Any) -> None:
+    complain(f"Note: {message}")

@@ -1,0 +1,59 @@
+"""What commands print: tables for people, JSON for machines."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = ["Json", "complain", "console", "say", "show_json", "table"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def console() -> Console:
+    """Where results go; made anew, so that it knows the terminal's width of now."""
+    return Console(highlight=False)
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    print(" ".join(message.split()), file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Plain text, wrapped where the terminal ends."""
+    console().print(escape(text), soft_wrap=not sys.stdout.isatty())
+
+
+def show_json(value: object) -> None:
+    """JSON that any parser takes: what is not finite is null."""
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), title: str = ""
+) -> Table:
+    """A table that wraps inside its cells; the first column, which people look things up by, never does."""
+    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for place, name in enumerate(columns):
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=place == 0)
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    return made

@@ -1,0 +1,100 @@
+"""Answers to files, atomically: written beside, flushed to the disk, then renamed."""
+
+import json
+import os
+import secrets
+import zipfile
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor.updates.engine import to_bfloat16
+from mixtailor.updates.formats import SUFFIXES
+
+__all__ = ["check_out", "write"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_SAFETENSORS = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bool": "BOOL",
+    "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
+    "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64",
+}  # fmt: skip
+
+
+def check_out(out: Path, inputs: Collection[Path]) -> None:
+    """Refuse before anything is computed what could not be written after it."""
+    if out.suffix.lower() not in SUFFIXES:
+        refuse(f"The answer needs a name that ends in {', '.join(SUFFIXES)} and got {out.name!r}.")
+    if not out.parent.is_dir():
+        refuse(f"The answer needs a folder that exists, and {str(out.parent)!r} does not. Make it first.")
+    if out.is_dir():
+        refuse(f"The answer needs the name of a file, and {str(out)!r} is a folder.")
+    if out.exists() and any(path.exists() and path.samefile(out) for path in inputs):
+        refuse(f"The answer would replace {out.name!r}, which is one of the files it is made of. Give another name.")
+    single = {path.suffix.lower() == ".npy" for path in inputs}
+    if single == {True} and out.suffix.lower() != ".npy":
+        refuse(f"The answer for .npy files is one array without a name: write it to .npy, not to {out.suffix}.")
+    if single == {False} and out.suffix.lower() == ".npy":
+        refuse("The answer for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
+
+
+def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
+    """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32."""
+    suffix = out.suffix.lower()
+    if suffix == ".npy":
+        _atomically(out, lambda file: np.lib.format.write_array(file, np.asarray(answer), allow_pickle=False))
+    elif suffix == ".npz":
+        _atomically(out, lambda file: _npz(file, answer))
+    else:
+        _atomically(out, lambda file: _safetensors(file, answer, halves))
+
+
+def _atomically(out: Path, fill: Callable[[IO[bytes]], None]) -> None:
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
+    try:
+        with open(beside, "xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, out)
+    except BaseException:  # Ctrl-C too: nothing half-written stays
+        beside.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the new name is safe only once its folder is on the disk
+        folder = os.open(out.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in answer.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collection[str]) -> None:
+    """Eight bytes of length, the header, the arrays; written here because the library copies every array first."""
+    # The widest types first, so that every array lies aligned.
+    widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in answer.items()}
+    order = sorted(answer, key=lambda name: -widths[name])
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name in order:
+        array = answer[name]
+        size = array.size * widths[name]
+        kind = "BF16" if name in halves else _SAFETENSORS[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        array = np.ascontiguousarray(answer[name])
+        values = to_bfloat16(array.reshape(-1)) if name in halves else array
+        file.write(values.astype(values.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)

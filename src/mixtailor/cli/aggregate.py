@@ -1,0 +1,126 @@
+"""``mixtailor aggregate``."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mixtailor._checks import refuse
+from mixtailor.cli._output import Json, say, show_json
+from mixtailor.cli._progress import Readings, watched
+from mixtailor.cli._writing import check_out, write
+from mixtailor.mixing.registry import make
+from mixtailor.rules import Rule
+from mixtailor.updates.receive import Arrival
+
+EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
+
+
+def command(
+    files: Annotated[
+        list[Path], typer.Argument(help="One file per worker: .npy, .npz (no pickle) or .safetensors.", metavar="FILES")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where the answer goes; replaced in one step.")],
+    rule: Annotated[
+        str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum'. See: mixtailor rules")
+    ] = "mixtailor",
+    f: Annotated[int | None, typer.Option("--f", help="How many of the files may be Byzantine.")] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="A base model: differences to it are aggregated and added back.")
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="What you trust, for rules that need one: fltrust, centered_clipping.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the rule: --set p=3")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    chosen = _rule(rule, f, _parameters(settings or []))
+    check_out(out, [*files, *([base] if base else [])])
+    arrival = _received(files, base)
+    halves = _halves(files, arrival)
+    with _progress() as readings:
+        home: Any = watched(arrival.home, readings)
+        home.arrival = Arrival(home, arrival.faults, arrival.n, arrival.restore, arrival.flatten)
+        result = chosen.aggregate(home, workers=[path.name for path in files], reference=reference)
+    write(out, result.update, halves)
+    passes = round(readings.passes, 2)
+    if as_json:
+        show_json({"out": str(out), "passes": passes, "files": [str(path) for path in files], **result.summary()})
+        return
+    say(f"{result}\n  passes       {passes:g} over the files\n  written to   {out}")
+
+
+def _received(files: Sequence[Path], base: Path | None) -> Arrival:
+    if base is not None:
+        from mixtailor.cli._differences import receive_differences
+
+        return receive_differences(files, base)
+    from mixtailor.updates.stored import receive
+
+    return receive(files)
+
+
+def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
+    if f is not None:
+        return make(text, f=f, **parameters)
+    if make(text, f=0, **parameters).declared_f() is not None:
+        raise typer.BadParameter(f"{text!r} needs to know how many of the files may be Byzantine. Give --f.")
+    return make(text, **parameters)
+
+
+def _parameters(settings: Sequence[str]) -> dict[str, object]:
+    parameters: dict[str, object] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name.isidentifier() or not text:
+            raise typer.BadParameter(f"--set needs NAME=VALUE, as in --set p=3, and got {setting!r}.")
+        if name == "f":
+            raise typer.BadParameter("--set does not take f. Give --f.")
+        parameters[name] = _value(text)
+    return parameters
+
+
+def _value(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _halves(files: Sequence[Path], arrival: Arrival) -> set[str]:
+    """The arrays that are bfloat16 in the files, so that the answer is again."""
+    from mixtailor.updates.formats import contents
+
+    if not arrival.home.received:
+        refuse("Updates need at least one file that can be read.")
+    parts = contents(files[arrival.home.received[0]])
+    return {str(name[0]) for name, part in parts.items() if name and part.kind.bits}
+
+
+@contextmanager
+def _progress() -> Iterator[Readings]:
+    """A bar for each pass, on a terminal; silence elsewhere."""
+    readings = Readings()
+    if not sys.stderr.isatty():
+        yield readings
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading, pass 1", total=1.0)
+
+        def show(passes: float) -> None:
+            bar.update(task, completed=passes % 1.0, description=f"reading, pass {int(passes) + 1}")
+
+        readings.show = show
+        yield readings

@@ -1,0 +1,45 @@
+"""``mixtailor rules``."""
+
+from importlib.metadata import entry_points
+
+from mixtailor.cli import _catalogue
+from mixtailor.cli._catalogue import NONE_PUBLISHED
+from mixtailor.cli._output import Json, console, say, show_json, table
+from mixtailor.mixing.registry import GROUP
+
+EXAMPLE = "mixtailor rules --json"
+_WIDE = 116  # columns of a terminal from which cost and reference fit
+
+
+def command(as_json: Json = False) -> None:
+    """Every rule and pre-aggregation: what n it needs, what it withstands, its robustness coefficient."""
+    known, fronts = _catalogue.rules(), _catalogue.preaggregations()
+    others = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    if as_json:
+        show_json(
+            {
+                "rules": [entry.plain() for entry in known],
+                "preaggregations": [entry.plain() for entry in fronts],
+                "registered": others,
+            }
+        )
+        return
+    screen = console()
+    wide = screen.width >= _WIDE
+    columns = ["rule", "needs", "withstands", "kappa", *(["cost", "reference"] if wide else [])]
+    rows = [
+        [e.name, e.requirement, e.withstands, e.coefficient or NONE_PUBLISHED, *([e.cost, e.reference] if wide else [])]
+        for e in known
+    ]
+    screen.print(table(columns, rows))
+    columns = ["in front (>>)", "leaves n, f", "kappa", *(["cost", "reference"] if wide else [])]
+    rows = [
+        [e.name, e.after, e.coefficient or NONE_PUBLISHED, *([e.cost, e.reference] if wide else [])] for e in fronts
+    ]
+    screen.print(table(columns, rows))
+    for name, where in others.items():
+        say(f"{name}: registered by {where}")
+    say(
+        "kappa: squared distance of the answer to the honest mean, at most kappa times the honest variance (p = 2). "
+        'Pools by name: paper_pool (also "mixtailor"), default_pool.'
+    )

@@ -1,0 +1,25 @@
+"""``mixtailor version``."""
+
+import platform
+
+import numba
+import numpy as np
+
+from mixtailor import __version__
+from mixtailor.cli._output import Json, say, show_json
+
+EXAMPLE = "mixtailor version --json"
+
+
+def command(as_json: Json = False) -> None:
+    """The versions of mixtailor and of what its numbers rest on."""
+    versions = {
+        "mixtailor": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+    if as_json:
+        show_json(versions)
+        return
+    say("\n".join(f"{name:<10} {number}" for name, number in versions.items()))

@@ -35,7 +35,7 @@ def flat(answer):
 @pytest.mark.parametrize("rule", samples.everything(), ids=repr)
 def test_equals_the_dense_home(rule, dtype, short_runs) -> None:
     """For every exported rule: the same selection, and values to 1e-6, for a matrix, a list and layers of tensors."""
-    case = Case.of(rule, d=1500, extra=2)
+    case = Case.of(rule, d=2600, extra=2)
     rows = case.rows.astype(dtype)
     rows[0] *= 1e3
     expected = case.ask(rule, rows, reference=case.reference.astype(dtype))
@@ -43,7 +43,7 @@ def test_equals_the_dense_home(rule, dtype, short_runs) -> None:
     x, reference = torch.from_numpy(rows), torch.from_numpy(case.reference.astype(dtype))
     for sent, known, back in (
         (on_device(x), reference, lambda answer: answer),
-        (on_device([row.reshape(50, 30).T.contiguous().T for row in x]), reference, lambda answer: answer.reshape(-1)),
+        (on_device([row.reshape(65, 40).T.contiguous().T for row in x]), reference, lambda answer: answer.reshape(-1)),
         (on_device([layers(row) for row in x]), layers(reference), flat),
     ):
         assert isinstance(sent, Device) and len(sent.runs()) > 1
@@ -137,7 +137,7 @@ def test_columns(statistic, dtype) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_faulty_rows_are_found(rule, value, short_runs) -> None:
     """A non-finite entry is found on the device as on the CPU, and the same rows leave."""
-    case = Case.of(rule, d=1500, extra=3)
+    case = Case.of(rule, d=2600, extra=3)
     rows = case.rows.astype(np.float32)
     rows[2, 1234] = value
     outcomes = []
@@ -170,7 +170,7 @@ class Transfers(TorchDispatchMode):
 @pytest.mark.parametrize("rule", samples.everything(), ids=repr)
 def test_nothing_waits_for_the_device_inside_a_pass(rule, short_runs, monkeypatch) -> None:
     """No operation of a pass reads a number back; the answers of a pass are brought at once when it is over."""
-    case = Case.of(rule, d=1500, extra=2)
+    case = Case.of(rule, d=2600, extra=2)
     rows = torch.from_numpy(case.rows.astype(np.float32))
     gathered, inside, brought = Device.gathered, [], []
 

@@ -100,6 +100,7 @@ class Chain(Rule):
     before: PreAggregation
     rule: Rule
     f_after: Literal["mapped", "declared"] = dataclasses.field(default="mapped", kw_only=True)
+    _least: list[int] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
 
     requirement: ClassVar[str] = "what the rule needs, of the rows and faults that reach it"
     cost: ClassVar[str] = "the sum of both"
@@ -116,6 +117,11 @@ class Chain(Rule):
         return rows, self.rule.with_f(faulty)
 
     def min_rows(self) -> int:
+        if not self._least:  # asked at every call, and a search
+            self._least.append(self._least_rows())
+        return self._least[0]
+
+    def _least_rows(self) -> int:
         f = self.declared_f() or 0
         low, high = 1, 1
         while not self._fits(high, f):

@@ -24,10 +24,10 @@ VIEW_ENTRIES = 1 << 18
 
 
 def split(stop: int, width: int, start: int = 0) -> list[tuple[int, int]]:
-    """Runs of equal width, the last one shorter; one empty run where there is nothing."""
-    if stop <= start:
-        return [(start, start)]
-    return [(lo, min(lo + width, stop)) for lo in range(start, stop, width)]
+    """Runs of about equal width, none much longer than `width`; one empty run where there is nothing."""
+    count = max(1, round((stop - start) / width))
+    step = max(1, -(-(stop - start) // count))
+    return [(lo, min(lo + step, stop)) for lo in range(start, stop, step)] or [(start, start)]
 
 
 def run_width(n: int, entries: int) -> int:

@@ -42,7 +42,8 @@ def test_gram(data, given_rows):
     scaled = shifted * scales[:, None]
     held = np.abs(scaled).max(axis=1) < 1e308  # a row that its scale sends beyond float64 has no products to check
     within = np.ix_(held, held)
-    assert_products_agree(answer[within], naive.gram(scaled[held]), naive.gram(np.abs(scaled[held])))
+    if held.any():
+        assert_products_agree(answer[within], naive.gram(scaled[held]), naive.gram(np.abs(scaled[held])))
     assert np.array_equal(answer, answer.T, equal_nan=True) and not (np.diag(answer) < 0).any()
     if about >= 0:
         assert (answer[about, held] == 0).all()

@@ -1,21 +1,28 @@
 """The one door to numba: typed decorators, and rows found by their address.
 
-numba ships no types for its decorators, so the untyped calls are made here and nowhere else.
+numba types itself in part, and differently from version to version; here all of it is `Any`, and nowhere else is it
+imported.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
-from numba import types
-from numba.extending import intrinsic
+__all__ = ["cgutils", "config", "intrinsic", "ir", "kernel", "llvm", "run_at", "special_kernel", "types"]
 
-__all__ = ["kernel", "run_at", "special_kernel"]
+numba: Any = importlib.import_module("numba")
+types: Any = numba.types
+config: Any = importlib.import_module("numba.core.config")
+cgutils: Any = importlib.import_module("numba.core.cgutils")
+intrinsic: Any = importlib.import_module("numba.extending").intrinsic
+llvm: Any = importlib.import_module("llvmlite.binding")
+ir: Any = importlib.import_module("llvmlite.ir")
+carray: Any = numba.carray
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,7 +43,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     exact steps. Where the order of a sum may change, the code says so itself.
     """
     dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    index: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):  # numba's own, private; without it only a developer would see old kernels
         index._source_stamp = _stamp()
     return cast("Callable[P, R]", dispatcher)
@@ -58,7 +65,7 @@ def special_kernel(*constants: int) -> Callable[[Callable[P, R]], Callable[P, R]
     return decorate
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]  # Any
 def _pointer(typingctx: Any, address: Any, like: Any) -> Any:
     """An integer as a pointer to elements of `like`'s dtype: kernels take addresses, so rows may lie anywhere."""
 
@@ -71,4 +78,4 @@ def _pointer(typingctx: Any, address: Any, like: Any) -> Any:
 @kernel
 def run_at(address: Any, like: Any, start: Any, count: Any) -> Any:
     """`count` elements from `start` on, of the row that begins at `address`, as an array."""
-    return numba.carray(_pointer(address + start * like.itemsize, like), (count,))
+    return carray(_pointer(address + start * like.itemsize, like), (count,))

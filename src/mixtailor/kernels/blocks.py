@@ -16,7 +16,7 @@ from typing import Any
 from mixtailor.kernels.lanes import DOUBLES, GROUP, Code, Data, Double, Lanes, Word, emitted
 from mixtailor.kernels.powers import power, power_plus, raised
 
-__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point", "weigh"]
+__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point", "shift_and_scale", "weigh"]
 
 MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
 
@@ -33,6 +33,9 @@ def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> lis
         return [totals[0] + raised(abs(difference), p)]
     if term > EVERY:
         return _every(abs(difference), totals)
+    if term == 4:
+        # p is 1 here, but LLVM does not know it: the sum becomes a fused one and leaves the adders to the differences.
+        return [abs(difference).times_plus(x.code.spread(p), totals[0])]
     return [power_plus(difference if term % 8 == 0 else abs(difference), term, totals[0])]
 
 
@@ -171,3 +174,17 @@ def weigh(code: Code, tile: Data, pitch: Word, vectors: Word, weights: Data, row
         stretch(builder.shl(four, word(2)), 4)
     with code.loop(vectors, builder.shl(fours, word(2))) as single:
         stretch(single, 1)
+
+
+@emitted()
+def shift_and_scale(code: Code, tile: Data, pitch: Word, vectors: Word, centre: Data, scales: Data, rows: Word) -> None:
+    """``row_i = (row_i - centre) scales_i`` for every row of a tile."""
+    builder = code.builder
+    with code.loop(rows) as row:
+        scale = code.spread(code.double(code.offset(scales, row, 8)))
+        start = builder.add(tile, builder.mul(row, pitch))
+        with code.loop(vectors) as step:
+            place = code.offset(start, step, 8 * DOUBLES)
+            x = code.load(place, code.double_type)
+            c = code.load(code.offset(centre, step, 8 * DOUBLES), code.double_type)
+            code.store((x - c) * scale, place)

@@ -14,11 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at, special_kernel
-from mixtailor.kernels.lanes import REGISTER, Code, Data, Element, Word, emitted
+from mixtailor.kernels._numba import kernel, run_at, special_kernel, types
+from mixtailor.kernels.lanes import REGISTER, Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators
 from mixtailor.kernels.statistics import (
     AROUND,
@@ -141,26 +140,38 @@ def around(addresses: Indices, like: NDArray[Any], width: int, trim: int, keep: 
     return _columns(addresses, like, width, AROUND, max(-1, int(trim)), int(keep), out)
 
 
+@emitted(types.float64)
+def _votes(code: Code, sources: Data, vectors: Word, rows: Word, out: Data, like: Element) -> Any:
+    """Signs of the sums of signs, `vectors` registers of them. Returns 0, or NaN where an entry is not finite."""
+    builder, count = code.builder, code.per_register(like)
+    zero, one = (code.constant(value, like, count) for value in (0.0, 1.0))
+
+    def sign(x: Lanes) -> Lanes:
+        return (zero < x).choose(one, zero) - (x < zero).choose(one, zero)
+
+    fault = code.variable(zero)
+    with code.loop(vectors) as step:
+        votes = code.variable(zero)
+        here = builder.mul(step, step.type(REGISTER))
+        with code.loop(rows) as row:
+            x = code.load(builder.add(code.word(code.offset(sources, row, 8)), here), like, count)
+            votes.set(votes.get() + sign(x))
+            fault.set(x.times_plus(zero, fault.get()))
+        code.store(sign(votes.get()), builder.add(out, here))
+    return fault.get().widened().total()
+
+
 @kernel
 def sign_vote(addresses: Indices, like: Any, width: int, out: Any) -> bool:
     """Sign of the sum of the signs of every column; whether all entries are finite."""
-    rows = addresses.size
-    votes = np.empty(VOTERS, np.int32)
-    fault = False
-    for start in range(0, width, VOTERS):
-        length = min(VOTERS, width - start)
-        votes[:] = 0
-        for j in range(rows):
-            row = run_at(addresses[j], like, start, length)
-            faults = 0
-            for c in range(length):
-                votes[c] += np.int32(row[c] > 0) - np.int32(row[c] < 0)
-                faults += np.int32(not (abs(row[c]) < np.inf))
-            fault |= faults > 0
-        answer = out[start : start + length]
-        for c in range(length):
-            answer[c] = np.int32(votes[c] > 0) - np.int32(votes[c] < 0)
-    return not fault
-
-
-VOTERS = 2048  # columns whose votes are counted at a time
+    per = REGISTER // like.itemsize
+    vectors = width // per
+    fault = _votes(addresses, vectors, addresses.size, out, like)
+    for c in range(vectors * per, width):
+        votes = 0
+        for j in range(addresses.size):
+            value = run_at(addresses[j], like, c, 1)[0]
+            votes += int(value > 0) - int(value < 0)
+            fault += 0.0 * value
+        out[c] = int(votes > 0) - int(votes < 0)
+    return bool(fault == 0.0)

@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import llvmlite.binding as llvm
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils, config
-from numba.extending import intrinsic
+from mixtailor.kernels._numba import cgutils, config, intrinsic, ir, llvm, types
 
 __all__ = ["DOUBLES", "GROUP", "REGISTER", "Code", "Data", "Double", "Element", "Lanes", "Word", "emitted"]
 
@@ -234,13 +230,6 @@ class Code:
         slot = cgutils.alloca_once(self.builder, lanes.value.type)
         self.builder.store(lanes.value, slot)
         return Variable(self, slot)
-
-    def prefetch(self, address: Any) -> None:
-        """Ask for the cache line at `address`; harmless wherever it points."""
-        pointer = self.builder.inttoptr(address, ir.IntType(8).as_pointer())
-        number = ir.IntType(32)
-        function = self.function("llvm.prefetch.p0", ir.VoidType(), [pointer.type, number, number, number])
-        self.builder.call(function, [pointer, number(0), number(2), number(1)])
 
     @contextlib.contextmanager
     def when(self, value: Any, equals: int) -> Iterator[None]:

@@ -31,12 +31,12 @@ def comparators(n: int, ordered: frozenset[int], summed: frozenset[int]) -> tupl
 
     Examples
     --------
-    The median of three takes all three comparisons; the largest of three takes two.
+    The median of three takes all three comparisons; the smallest of three takes two.
 
     >>> comparators(3, frozenset({1}), frozenset())
     ((0, 2), (0, 1), (1, 2))
-    >>> len(comparators(3, frozenset({2}), frozenset()))
-    2
+    >>> comparators(3, frozenset({0}), frozenset())
+    ((0, 2), (0, 1))
     """
     ordered_now, summed_now = set(ordered), set(summed - ordered)
     kept: list[tuple[int, int]] = []

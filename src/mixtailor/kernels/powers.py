@@ -32,8 +32,6 @@ def power_plus(x: Lanes, quarters: int, total: Lanes) -> Lanes:
     p, rest = divmod(quarters, 4)
     known: dict[int, Lanes] = {}
     if rest == 0:
-        if p == 1:
-            return total + x
         a, b = _split(p)
         return power(x, a, known).times_plus(power(x, b, known), total)
     root = x.root()

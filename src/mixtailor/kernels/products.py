@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at
+from mixtailor.kernels._numba import kernel
+from mixtailor.kernels.blocks import PRODUCT, pairs_of_rows, rows_and_point, shift_and_scale
+from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
 __all__ = ["gram", "point_dots"]
-
-RUN = 512
 
 
 @kernel
@@ -24,25 +24,17 @@ def gram(
     """
     rows = addresses.size
     answer = np.zeros((rows, rows))
-    tile = np.empty((rows, RUN))
-    centre = np.zeros(RUN)
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
+    tile = empty_tile(rows)
+    run = tile.shape[1] - 8
+    centre = np.zeros(run)
+    for start in range(0, width, run):
+        length = min(run, width - start)
+        fill(addresses, like, start, length, tile)
+        vectors = vectors_of(length)
         if about >= 0:
-            row = run_at(addresses[about], like, start, length)
-            for c in range(length):
-                centre[c] = row[c]
-        for i in range(rows):
-            row = run_at(addresses[i], like, start, length)
-            scale = inverse_scales[i]
-            for c in range(length):
-                tile[i, c] = (np.float64(row[c]) - centre[c]) * scale
-        for i in range(rows):
-            for j in range(i, rows):
-                total = 0.0
-                for c in range(length):
-                    total += tile[i, c] * tile[j, c]
-                answer[i, j] += total
+            centre[:] = tile[about, :run]
+        shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
+        pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, PRODUCT)
     for i in range(rows):
         for j in range(i):
             answer[i, j] = answer[j, i]
@@ -52,14 +44,15 @@ def gram(
 @kernel
 def point_dots(addresses: NDArray[np.intp], like: Any, width: int, point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Inner product of each row with `point`."""
-    answer = np.zeros(addresses.size)
-    for start in range(0, width, RUN):
-        length = min(RUN, width - start)
-        part = point[start : start + length]
-        for i in range(addresses.size):
-            row = run_at(addresses[i], like, start, length)
-            total = 0.0
-            for c in range(length):
-                total += row[c] * part[c]
-            answer[i] += total
+    rows = addresses.size
+    answer = np.zeros(rows)
+    tile = empty_tile(rows)
+    run = tile.shape[1] - 8
+    part = np.empty(run)
+    for start in range(0, width, run):
+        length = min(run, width - start)
+        fill(addresses, like, start, length, tile)
+        part[:length] = point[start : start + length]
+        part[length:] = 0.0
+        rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, 0.0, PRODUCT)
     return answer

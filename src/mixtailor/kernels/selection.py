@@ -61,43 +61,76 @@ def weiszfeld(
 ) -> tuple[Array, int, float]:
     """Weiszfeld's iteration on weights, given the rows' inner products about a common point.
 
-    Returns the weights, the iterations taken, and how far the last step went. `tolerance` is a length.
+    A step may be short because the end is near or because convergence is slow (at a row, or at rows that are equal), so
+    what counts is how far there is still to go: with steps that shrink by a rate r, r / (1 - r) of the last one. The
+    same guess, taken as a jump every few steps and taken back where the sum of distances grew, saves most of them.
+
+    Returns the weights, the iterations taken, and how far there was still to go. `tolerance` is a length.
     """
     n = len(start)
     weights = start.copy()
-    moved = np.inf
+    fresh = np.empty(n)
     mixed = np.empty(n)
-    best, best_moved = weights.copy(), np.inf
+    best = start.copy()
+    least = np.inf
+    saved = start.copy()
+    saved_value = np.inf
+    before = 0.0
+    jumped = False
+    since = 0
     for iteration in range(limit):
         square = 0.0
         for i in range(n):
             total = 0.0
             for j in range(n):
-                if weights[j] != 0.0:
-                    total += products[i, j] * weights[j]
+                total += products[i, j] * weights[j]
             mixed[i] = total
-            if weights[i] != 0.0:
-                square += total * weights[i]
-        fresh = np.empty(n)
+            square += total * weights[i]
+        value = 0.0
         norm = 0.0
         for i in range(n):
             distance = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
+            value += distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
             fresh[i] = 1.0 / max(distance, smoothing)
             norm += fresh[i]
-        # The length of the step, from the difference of the weights.
+        if jumped and value > saved_value:
+            weights[:] = saved
+            jumped = False
+            before = 0.0
+            since = 0
+            continue
+        jumped = False
         moved_square = 0.0
         for i in range(n):
             fresh[i] /= norm
         for i in range(n):
-            change = fresh[i] - weights[i]
             total = 0.0
             for j in range(n):
                 total += products[i, j] * (fresh[j] - weights[j])
-            moved_square += total * change
+            moved_square += total * (fresh[i] - weights[i])
         moved = np.sqrt(max(moved_square, 0.0))
-        weights = fresh
-        if moved < best_moved:
-            best, best_moved = weights.copy(), moved
-        if moved <= tolerance:
-            return weights, iteration + 1, moved
-    return best, limit, best_moved
+        rate = moved / before if before > 0.0 else 1.0
+        to_go = moved * rate / (1.0 - rate) if rate < 0.999 else 1e3 * moved
+        since += 1
+        if to_go < least:
+            least = to_go
+            best[:] = fresh
+        if moved == 0.0 or (rate < 0.999 and max(to_go, moved) <= tolerance):
+            return fresh, iteration + 1, min(to_go, moved)
+        if since >= 3 and 0.3 < rate < 0.999:
+            factor = rate / (1.0 - rate)
+            inside = True
+            for i in range(n):
+                inside = inside and fresh[i] + factor * (fresh[i] - weights[i]) >= 0.0
+            if inside:
+                saved[:] = fresh
+                saved_value = value
+                for i in range(n):
+                    weights[i] = fresh[i] + factor * (fresh[i] - weights[i])
+                jumped = True
+                before = 0.0
+                since = 0
+                continue
+        before = moved
+        weights[:] = fresh
+    return best, limit, least

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numba import types
-
+from mixtailor.kernels._numba import types
 from mixtailor.kernels.lanes import Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators, middle
 
@@ -27,11 +26,9 @@ def plan(rows: int, kind: int, trim: int, keep: int) -> tuple[frozenset[int], fr
         return centre, frozenset()
     if kind == TRIMMED:
         return frozenset(), trimmed
-    # Ranks that are in every window are only summed, unless the centre needs them, or their sum differs from its own.
-    always = frozenset(range(rows - keep, keep))
-    if trim < 0:
-        return (everything - always) | centre, always - centre
-    return everything - (always & trimmed if always == trimmed else frozenset()), always & trimmed
+    # Ranks that every window holds are only summed, by the centre too or not at all.
+    always = frozenset(range(rows - keep, keep)) - centre if trim < 0 else frozenset(range(rows - keep, keep)) & trimmed
+    return everything - always, always
 
 
 def _add(sums: Sequence[Lanes], x: Lanes) -> list[Lanes]:
@@ -48,9 +45,10 @@ def _start(code: Code, like: Element) -> list[Lanes]:
 
 def _mean(sums: Sequence[Lanes], count: Lanes) -> Lanes:
     """A mean in float64. For float64 rows a sum that overflowed gives way to the scaled one."""
-    plain = sums[0] / count
     if len(sums) == 1:
-        return plain
+        # Rounding twice in float64 is below what float32 shows, and a product is much faster than a division.
+        return sums[0] * (count.code.constant(1.0, count=count.count) / count)
+    plain = sums[0] / count
     code, lanes = plain.code, plain.count
     most = code.constant(1.7976931348623157e308, count=lanes)
     least = code.constant(-1.7976931348623157e308, count=lanes)
@@ -112,11 +110,17 @@ def _mean_of(code: Code, like: Element, values: Sequence[Lanes]) -> Lanes:
     return _mean(sums, code.constant(float(len(values)), count=values[0].count))
 
 
+def _first(shared: frozenset[int], ranks: range, values: Sequence[Lanes]) -> list[Lanes]:
+    """Values by rank, those that centre and window share before all others: their sum is then computed once."""
+    return [values[rank] for rank in sorted(ranks, key=lambda rank: (rank not in shared, rank))]
+
+
 def _statistic(code: Code, like: Element, x: Sequence[Lanes], kind: int, trim: int, keep: int) -> Lanes:
     rows = len(x)
     low, high = middle(rows)
+    shared = plan(rows, kind, trim, keep)[1] if trim >= 0 else frozenset()
     if kind == TRIMMED or (kind == AROUND and trim >= 0):
-        centre = _mean_of(code, like, x[trim : rows - trim])
+        centre = _mean_of(code, like, _first(shared, range(trim, rows - trim), x))
     else:
         centre = x[low] if low == high else _centre(code, like, x[low], x[high])
     if kind != AROUND:
@@ -127,7 +131,7 @@ def _statistic(code: Code, like: Element, x: Sequence[Lanes], kind: int, trim: i
         enters = x[leaves + keep]
         slot = leaves % keep
         window[slot] = _enters(x[leaves], enters, centre).choose(enters, window[slot])
-    return _mean_of(code, like, window)
+    return _mean_of(code, like, _first(shared, range(keep), window))
 
 
 @emitted()

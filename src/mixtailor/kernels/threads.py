@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-import numba
+from mixtailor.kernels._numba import config
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 def count() -> int:
     """How many threads work at once: ``NUMBA_NUM_THREADS``, else the cores this process may use."""
-    return max(1, int(numba.config.NUMBA_NUM_THREADS))
+    return max(1, int(config.NUMBA_NUM_THREADS))
 
 
 def over(jobs: Sequence[Callable[[], T]]) -> list[T]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at
+from mixtailor.kernels._numba import kernel, run_at, types
 from mixtailor.kernels.lanes import DOUBLES, Code, Data, Element, Word, emitted
 
 __all__ = ["empty_tile", "fill", "vectors_of"]

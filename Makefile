@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint bench docs clean
+PEERS := .venv-peers
+
+.PHONY: demo test lint bench bench-peers docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
@@ -19,16 +21,26 @@ lint: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ARGUMENTS)
+
+# Other libraries, whose pins contradict ours and each other's: an environment of their own.
+bench-peers: $(PEERS)/ready
 
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(PEERS)/ready: benchmarks/peers/requirements.txt benchmarks/peers/requirements-as-they-are.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers/requirements.txt
+	$(PEERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python \
+		--requirement benchmarks/peers/requirements-as-they-are.txt
 	touch $@

@@ -1,0 +1,68 @@
+"""``python -m benchmarks``: measure the claims, print the table, write the JSON.
+
+With ``--publish FILE``, nothing is measured: docs/performance.md, its picture and, where the README has the markers
+``<!-- speed -->`` and ``<!-- /speed -->``, a short table there are made of a JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks._page import fill, page_parts, short, show
+from benchmarks._picture import draw
+from benchmarks._pipe import ROOT
+from benchmarks._plans import PEERS, full, quick, tiny
+from benchmarks._run import CLAIMS, run
+
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "performance.svg"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=f"what to measure: {', '.join(CLAIMS)}; all of them")
+    parser.add_argument("--quick", action="store_true", help="fewer samples: a minute or two")
+    parser.add_argument("--tiny", action="store_true", help="only show that every claim runs")
+    parser.add_argument("--no-peers", action="store_true", help="leave the other libraries out")
+    parser.add_argument("--json", type=Path, default=ROOT / "runs" / "benchmarks.json", help="where to write")
+    parser.add_argument("--publish", type=Path, metavar="FILE", help="make the page and the picture of a JSON file")
+    chosen = parser.parse_args(arguments)
+    if chosen.publish is not None:
+        report = json.loads(chosen.publish.read_text())
+        fill(PAGE, page_parts(report))
+        draw(report, PICTURE)
+        (PAGE.parent / "performance.json").write_text(json.dumps(report, indent=1) + "\n")
+        if "<!-- speed -->" in README.read_text():
+            fill(README, {"speed": short(report)})
+        show(report)
+        return 0
+    unknown = sorted(set(chosen.claims) - set(CLAIMS))
+    if unknown:
+        parser.error(f"there is no claim {unknown[0]!r}; there are {', '.join(CLAIMS)}")
+    plan = (tiny if chosen.tiny else quick if chosen.quick else full)()
+    if chosen.no_peers:
+        plan = type(plan)(**{**vars(plan), "peers": None})
+    elif plan.peers is not None and not plan.peers.exists():
+        print(f"The peers are not installed ({PEERS.parent.parent.name} is missing): `make bench-peers` does it.")
+
+    def say(text: str) -> None:
+        print(
+            f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr
+        )
+
+    report = run(plan, chosen.claims or CLAIMS, say)
+    say("")
+    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    chosen.json.write_text(json.dumps(report, indent=1) + "\n")
+    show(report)
+    print(f"Written to {chosen.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

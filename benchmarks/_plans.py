@@ -1,0 +1,81 @@
+"""How much a run measures: everything, what fits a minute, or the least that shows that all of it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks._machine import available_bytes
+from benchmarks._pipe import ROOT
+
+__all__ = ["PEERS", "Plan", "Size", "full", "quick", "tiny"]
+
+PEERS = ROOT / ".venv-peers" / "bin" / "python"
+
+
+@dataclass(frozen=True)
+class Size:
+    """n rows of d coordinates, of which f may be Byzantine: a fifth of them."""
+
+    n: int
+    d: int
+
+    @property
+    def f(self) -> int:
+        return max(1, self.n // 5)
+
+    def __str__(self) -> str:
+        return f"({self.n}, {self.d:,})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures.
+
+    Attributes
+    ----------
+    table : Size
+        The size of the table, with every rule and the peers.
+    small : Size
+        The size at which the cost of a call itself shows.
+    wide, widest : Size
+        More rows, for how costs grow with n.
+    rounds : int
+        Samples of each contender.
+    spend : float
+        Seconds that one contender may take at one size.
+    cold : tuple of str
+        Rules whose first call, compiling, is measured.
+    """
+
+    table: Size
+    small: Size
+    wide: Size
+    widest: Size
+    rounds: int
+    spend: float
+    cold: tuple[str, ...]
+    peers: Path | None = PEERS
+
+
+def _fitting(n: int, d: int) -> Size:
+    """The size, or with as many coordinates as leave half of the free memory alone."""
+    return Size(n, min(d, available_bytes() // 2 // (4 * n) // 1024 * 1024))
+
+
+COLD = ("Comed", "TrimmedMean", "Meamed", "Krum", "GeometricMedian", "GeometricMedian p=3", "Bulyan", "NNM >> Comed", "CAF", "SMEA")  # fmt: skip
+
+
+def full() -> Plan:
+    """Everything: six to eight minutes on two cores."""
+    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 20), _fitting(100, 11_000_000), 9, 2.0, COLD)
+
+
+def quick() -> Plan:
+    """A minute: fewer samples, and fewer coordinates where there are many rows."""
+    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 17), Size(100, 1 << 17), 3, 0.3, ("Comed", "Krum"))
+
+
+def tiny() -> Plan:
+    """Seconds: shows that every claim is measured, and measures nothing worth reading."""
+    return Plan(Size(12, 640), Size(12, 320), Size(14, 640), Size(16, 640), 1, 0.01, (), None)

@@ -1,0 +1,37 @@
+"""At the size of a small network, a call costs at most 100 microseconds over its share of the table."""
+
+from __future__ import annotations
+
+from benchmarks._findings import Finding
+from benchmarks._measured import Measured
+from benchmarks._table import entries
+
+__all__ = ["findings"]
+
+CLAIM = "small_updates"
+OVER = 100.0  # microseconds
+
+
+def findings(measured: Measured) -> list[Finding]:
+    """Microseconds over the row's limit times the mean of this size."""
+    found = []
+    for entry in entries(measured, "gradients"):
+        if entry.row.limit is None:
+            continue
+        over = (entry.held - measured.mean * entry.row.limit) * 1e6
+        low, high = over.quartiles
+        found.append(
+            Finding(
+                CLAIM,
+                entry.row.name,
+                str(measured.size),
+                over.median,
+                "microseconds",
+                OVER,
+                low=low,
+                high=high,
+                note=entry.note,
+                facts={"microseconds": 1e6 * entry.timing.median, "mean_microseconds": 1e6 * measured.mean.median},
+            )
+        )
+    return found

@@ -164,7 +164,7 @@ def test_bulyan_by_hand():
     """n = 7, f = 1 picks 5 rows by Krum, then takes beta = 3 values about the median of the picks.
 
     0, 1, 2, 3, 4, 50, 60: four neighbours score 2 best (2 * (1 + 4)). Of 0, 1, 3, 4, 50, 60 three score 1 and 3 alike
-    (1 + 4 + 9), and 3 is nearer to all; of 0, 1, 4, 50, 60 two: 1 (1 + 9); of 0, 4, 50, 60 one: 0 and 4 tie at 16, and 4
+    (1 + 4 + 9), and 3 is nearer to all; of 0, 1, 4, 50, 60 two: 1 (1 + 9); of 0, 4, 50, 60 one: 0 and 4 tie, and 4
     is nearer to all; of 0, 50, 60 one: 50 and 60 tie at 100, and 50 is. Picks 2, 3, 1, 4, 50 have median 3 and 2, 3, 4
     nearest.
     """
@@ -175,7 +175,7 @@ def test_bulyan_by_hand():
 
 
 def test_bulyan_with_ties_to_the_lowest_index():
-    """As above with plain Krum: 2; then 1 before 3; of 0, 3, 4, 50, 60 the 3 (1 + 9); 0 before 4; of 4, 50, 60 the 50."""
+    """With plain Krum: 2; then 1 before 3; of 0, 3, 4, 50, 60 the 3 (1 + 9); 0 before 4; of 4, 50, 60 the 50."""
     x = column(0, 1, 2, 3, 4, 50, 60)
     assert naive.bulyan_rows(x, 1, selection=naive.krum_row) == [2, 1, 3, 0, 5]
     assert naive.bulyan(x, 1, selection=naive.krum_row).tolist() == [2]

@@ -22,8 +22,8 @@ def gradients(n: int, d: int, f: int, data: Data = "gradients", seed: int = 2022
     """n float32 rows of d coordinates: n - f honest ones and, in random places, f that lead against their mean.
 
     Honest rows share a direction and differ by Student's t with three degrees of freedom, all at about 1e-4. The f
-    others are minus a tenth of the honest mean. "far" replaces one of these by 1e30 with random signs, and "tiny" scales
-    all rows to 1e-30.
+    others are minus a tenth of the honest mean. "far" replaces one of these by 1e30 with random signs, and "tiny"
+    scales all rows to 1e-30.
     """
     rng = np.random.default_rng(seed)
     # Drawing each entry would take minutes at the largest size: rows are stretches of one bank, each in its own order.

@@ -3,6 +3,6 @@
 import numba
 
 
-@numba.njit(cache=True)  # type: ignore[misc]  # numba ships no types
+@numba.njit(cache=True)
 def empty() -> None:
     """Do nothing."""

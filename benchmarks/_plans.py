@@ -63,7 +63,18 @@ def _fitting(n: int, d: int) -> Size:
     return Size(n, min(d, available_bytes() // 2 // (4 * n) // 1024 * 1024))
 
 
-COLD = ("Comed", "TrimmedMean", "Meamed", "Krum", "GeometricMedian", "GeometricMedian p=3", "Bulyan", "NNM >> Comed", "CAF", "SMEA")  # fmt: skip
+COLD = (
+    "Comed",
+    "TrimmedMean",
+    "Meamed",
+    "Krum",
+    "GeometricMedian",
+    "GeometricMedian p=3",
+    "Bulyan",
+    "NNM >> Comed",
+    "CAF",
+    "SMEA",
+)
 
 
 def full() -> Plan:

@@ -79,7 +79,7 @@ def findings(measured: Measured, remarks: Mapping[str, str]) -> list[Finding]:
 
 
 def agreement(worker: Worker, size: Size) -> Iterator[Finding]:
-    """How far each peer's answer is from ours, in spreads of a coordinate, where the definitions are the same or not."""
+    """How far each peer's answer is from ours, in spreads of a coordinate; a limit where the definition is ours."""
     told = worker.ask("data", n=size.n, d=size.d, f=size.f)
     rows = gradients(size.n, size.d, size.f)
     rules, unit = _own.rules(size.n, size.f), spread(rows)

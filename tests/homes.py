@@ -16,10 +16,13 @@ def _leaves(row, library):
     }
     if library is np:
         return parts
-    return {"conv.weight": torch.from_numpy(parts["conv.weight"].copy()), "block": OrderedDict(
-        bias=torch.from_numpy(parts["block"]["bias"].copy()),
-        deep=[torch.from_numpy(part.copy()) for part in parts["block"]["deep"]],
-    )}
+    return {
+        "conv.weight": torch.from_numpy(parts["conv.weight"].copy()),
+        "block": OrderedDict(
+            bias=torch.from_numpy(parts["block"]["bias"].copy()),
+            deep=[torch.from_numpy(part.copy()) for part in parts["block"]["deep"]],
+        ),
+    }
 
 
 def _flat_tree(answer):

@@ -112,7 +112,9 @@ def test_rules_of_the_pool_differ() -> None:
     pytest.fail(f"never told apart: {[(rules[a], rules[b]) for a, b in sorted(pairs)[:5]]}")
 
 
-@pytest.mark.parametrize("kind", [lambda p: mt.Krum(2, p=p), lambda p: mt.GeometricMedian(p=p), lambda p: mt.Medoid(p=p)])
+@pytest.mark.parametrize(
+    "kind", [lambda p: mt.Krum(2, p=p), lambda p: mt.GeometricMedian(p=p), lambda p: mt.Medoid(p=p)]
+)
 def test_norms_give_three_answers(kind) -> None:
     """p = 1 looks at all coordinates, p = 16 at the largest alone, p = 2 in between.
 

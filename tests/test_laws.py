@@ -102,5 +102,5 @@ def test_quarantine_off_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Home, "examine", lambda self: None)
     for rule in (mt.Comed(), mt.Krum(1), mt.TrimmedMean(1)):
-        with pytest.raises(LawError, match="faults|finite"):
+        with pytest.raises(LawError, match=r"faults|finite"):
             check_rule(rule)

@@ -7,8 +7,8 @@ from typing import NoReturn
 __all__ = [
     "FaultError",
     "MissingPackageError",
-    "check_f",
     "check_count",
+    "check_f",
     "check_fraction",
     "check_norm",
     "check_positive",
@@ -86,9 +86,9 @@ def check_count(name: str, parameter: str, value: object, least: int = 1) -> Non
 
 def check_norm(name: str, p: object) -> None:
     """A norm is l_p with p in [1, inf]."""
-    if isinstance(p, bool) or not isinstance(p, (int, float)) and not hasattr(p, "__float__"):
+    if isinstance(p, bool) or not hasattr(p, "__float__"):
         raise TypeError(f"{name} needs the norm p as a number from 1 to infinity and got {p!r}.")
-    if not float(p) >= 1.0:  # type: ignore[arg-type]  # also catches NaN
+    if not float(p) >= 1.0:  # also catches NaN
         refuse(f"{name} needs a norm with p from 1 to infinity and got p = {p}. Below 1 it is not a norm.")
 
 

@@ -87,13 +87,14 @@ class MixTailor(Rule):
             )
         if audit is not None and entropy is not None:
             refuse("MixTailor takes entropy= or audit=, not both: an audited draw comes from the trail's own secret.")
-        for name, value in {
+        settled: dict[str, Any] = {
             "rules": members,
             "probabilities": shares,
             "entropy": entropy or SystemEntropy(),
             "audit": audit,
             "_warned": set(),
-        }.items():
+        }
+        for name, value in settled.items():
             object.__setattr__(self, name, value)
 
     # Parts.

@@ -64,7 +64,7 @@ def find(name: str) -> Callable[..., Rule]:
             if not callable(found):
                 raise TypeError(f"The rule {name!r} registered by {entry.value} needs to be a class or a function.")
             return found  # type: ignore[no-any-return]  # checked to be callable
-    refuse(f"There is no rule {name!r}. {nearest(plain, list(names()))}")
+    return refuse(f"There is no rule {name!r}. {nearest(plain, list(names()))}")
 
 
 def make(text: str, **parameters: Any) -> Rule:
@@ -85,12 +85,14 @@ def make(text: str, **parameters: Any) -> Rule:
     for front in fronts:
         if snake(front) not in known:
             refuse(f"There is no pre-aggregation {front!r}. {nearest(snake(front), list(known))}")
-    rule = _built(find(last), parameters, used)
+    rule: Rule = _built(find(last), parameters, used)
     for front in reversed(fronts):
         rule = _built(known[snake(front)], parameters, used) >> rule
     unknown = set(parameters) - used - {"f"}
     if unknown:
-        refuse(f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(used | {'f'}))}")
+        refuse(
+            f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(used | {'f'}))}"
+        )
     return rule
 
 

@@ -52,7 +52,7 @@ def _short(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
-class Part(ABC):
+class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of pre-aggregations
     """Something with an f in it or in its parts: a rule or a pre-aggregation, each a frozen dataclass."""
 
     def __init_subclass__(cls) -> None:
@@ -184,6 +184,8 @@ class Rule(Part):
         on_fault : {"raise", "skip"}
             What to do when more rows are provably faulty than the rule withstands.
         """
+        if on_fault not in ("raise", "skip"):
+            refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
         arrival = receive(updates)
         names = _names(workers, arrival.n)
         check_rows(self, self._needs(), self.min_rows(), arrival.n)
@@ -274,13 +276,9 @@ class _Round:
         )
 
     def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
-        return tuple(
-            Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults)
-        )
+        return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
-    def _aggregation(
-        self, rule: Rule, point: Point, update: Any, home: Home, faults: Mapping[int, str]
-    ) -> Aggregation:
+    def _aggregation(self, rule: Rule, point: Point, update: Any, home: Home, faults: Mapping[int, str]) -> Aggregation:
         facts = {**self.plan.facts, **point.facts}
         received = np.array(home.received, dtype=np.intp)
         weights = None

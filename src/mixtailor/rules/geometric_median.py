@@ -27,15 +27,16 @@ class GeometricMedian(Rule):
 
     .. math:: z \leftarrow \frac{\sum_i w_i x_i}{\sum_i w_i}, \qquad w_i = \frac{1}{\max(\lVert x_i - z \rVert_p, \nu)}
 
-    Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is declared. Cost O(n^2 d) for p = 2, where
-    all iterations run on the n x n inner products, else O(nd) an iteration.
+    Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is declared. Cost O(n^2 d) for p = 2,
+    where all iterations run on the n x n inner products, else O(nd) an iteration.
 
     Parameters
     ----------
     p : float
         The norm of the weights, 1 to infinity.
     tolerance : float
-        Stops when a step moves by less than this part of the median distance to the start.
+        Stops when there is less than this part of the median distance to the start still to go (p = 2, estimated from
+        how fast steps shrink), or when no weight changes by more than this part (other p).
     limit : int
         The most iterations; beyond it the best value is returned, with a warning that gives the residual. By default
         10,000 for p = 2 and 100 for other norms.
@@ -48,8 +49,8 @@ class GeometricMedian(Rule):
     Notes
     -----
     The iteration starts at the mean of the ``floor(n/2) + 1`` rows nearest to the medoid (p = 2) or at the
-    coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre. A start
-    at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing makes the
+    coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre. A
+    start at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing makes the
     answer the mean for small gradients. Where the median distance is 0, the start is the answer.
 
     With p other than 2 the weights are 1 / distance in l_p: bounded influence, but not the minimiser of the sum of l_p
@@ -137,8 +138,8 @@ class GeometricMedian(Rule):
     def _finish(self, updates: Updates, weights: Floats, iterations: int, residual: float) -> Combination:
         if residual > self.tolerance:
             warnings.warn(
-                f"{self!r} stopped after {iterations} iterations with a residual of {residual:.2g}, above its tolerance "
-                f"of {self.tolerance:.2g}. The best value is returned. Raise limit= or tolerance=.",
+                f"{self!r} stopped after {iterations} iterations with a residual of {residual:.2g}, above its "
+                f"tolerance of {self.tolerance:.2g}. The best value is returned. Raise limit= or tolerance=.",
                 RuntimeWarning,
                 stacklevel=6,
             )

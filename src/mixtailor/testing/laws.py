@@ -89,7 +89,9 @@ def _close(one: Any, other: Any, rows: Floats, law: str, rule: Rule, tolerance: 
     spread = float(np.abs(rows - np.median(rows, axis=0)).max()) or 1.0
     apart = float(np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64)).max(initial=0.0))
     if not apart <= tolerance * spread:
-        raise LawError(f"{rule!r} breaks the law {law!r}: answers differ by {apart:.3g} where rows spread {spread:.3g}.")
+        raise LawError(
+            f"{rule!r} breaks the law {law!r}: answers differ by {apart:.3g} where rows spread {spread:.3g}."
+        )
 
 
 def permutation(rule: Rule, case: Case) -> None:

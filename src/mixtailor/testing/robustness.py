@@ -32,7 +32,7 @@ class Worst:
     evaluations: int
 
 
-def excess(answer: Any, rows: Floats, f: int) -> float:
+def excess(answer: Any, rows: Any, f: int) -> float:
     r"""The largest :math:`\lVert U - \bar x_S \rVert^2 / \frac{1}{|S|} \sum_{i \in S} \lVert x_i - \bar x_S \rVert^2`
     over all subsets S of n - f finite rows: any of them could be the honest ones.
 
@@ -92,7 +92,7 @@ def _starts(n: int, f: int, d: int, rng: np.random.Generator) -> list[Floats]:
     direction = np.zeros(d)
     direction[0] = 1.0
     starts: list[Floats] = []
-    for apart in range(0, 2 * f + 2):
+    for apart in range(2 * f + 2):
         rows = 1e-3 * rng.normal(size=(n, d))
         rows[n - f :] += direction
         rows[max(0, n - f - apart) : n - f] += direction

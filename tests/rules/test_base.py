@@ -1,0 +1,167 @@
+"""What the base does for every rule: checks, quarantine, lowering f, names, the Aggregation."""
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+
+ROWS = np.random.default_rng(5).normal(size=(12, 40))
+
+
+def spoiled(*rows: int) -> np.ndarray:
+    sent = ROWS.copy()
+    sent[list(rows), 3] = np.nan
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda: mt.Krum(-1), ValueError, r"Krum needs f >= 0, .* got f = -1"),
+        (lambda: mt.Krum(1.5), TypeError, "whole number"),
+        (lambda: mt.Krum("2"), TypeError, "whole number"),
+        (lambda: mt.Krum(True), TypeError, "whole number"),
+        (lambda: mt.Krum(1, p=0.5), ValueError, "p from 1 to infinity and got p = 0.5"),
+        (lambda: mt.Krum(1, p=math.nan), ValueError, "from 1 to infinity"),
+        (lambda: mt.Krum(1, p="2"), TypeError, "from 1 to infinity"),
+        (lambda: mt.Krum(1, power=3), ValueError, "power = 2"),
+        (lambda: mt.GeometricMedian(tolerance=0.0), ValueError, "tolerance > 0"),
+        (lambda: mt.GeometricMedian(limit=0), ValueError, "limit >= 1"),
+        (lambda: mt.NNM(1) >> mt.Krum(2), ValueError, "one f"),
+        (lambda: mt.NNM(1) >> 3, TypeError, "neither"),
+    ],
+)
+def test_wrong_arguments_raise_at_construction(make, error, sentence) -> None:
+    with pytest.raises(error, match=sentence):
+        make()
+
+
+def test_too_few_rows() -> None:
+    with pytest.raises(ValueError) as refusal:
+        mt.Krum(3)(ROWS[:8])
+    assert str(refusal.value) == (
+        "Krum(f=3) needs at least 9 rows (n >= 2f + 3) and got 8. Lower f, or wait for more workers."
+    )
+
+
+def test_more_faults_than_f() -> None:
+    with pytest.raises(mt.FaultError) as refusal:
+        mt.Krum(2)(spoiled(1, 4, 7))
+    assert str(refusal.value) == (
+        "3 of 12 updates are not finite (rows 1, 4, 7), and f = 2. Raise f, or look at these workers."
+    )
+    assert refusal.value.rows == (1, 4, 7)
+    assert pickle.loads(pickle.dumps(refusal.value)).rows == (1, 4, 7)  # noqa: S301  # our own bytes
+
+
+def test_workers_are_named() -> None:
+    names = [f"site-{k}" for k in range(12)]
+    with pytest.raises(mt.FaultError, match="workers site-1, site-4, site-7"):
+        mt.Krum(2)(spoiled(1, 4, 7), workers=names)
+    result = mt.Krum(2).aggregate(spoiled(4), workers=names)
+    assert [str(item) for item in result.quarantined] == ["row 4 (site-4): not finite"]
+    assert "site-4" in str(result)
+    with pytest.raises(ValueError, match="one name for each of the 12"):
+        mt.Krum(2)(ROWS, workers=["a"])
+
+
+def test_skip_returns_no_update() -> None:
+    """With mixed precision honest workers overflow together: a round is lost, not the run."""
+    assert mt.Krum(2)(spoiled(1, 4, 7), on_fault="skip") is None
+    result = mt.Krum(2).aggregate(spoiled(1, 4, 7), on_fault="skip")
+    assert result.update is None and len(result.quarantined) == 3
+    assert "skipped" in str(result)
+    with pytest.raises(ValueError, match="skip"):
+        mt.Krum(2)(ROWS, on_fault="ignore")
+
+
+@pytest.mark.parametrize(
+    ("rule", "n", "gone", "left"),
+    [
+        (mt.Krum(2), 12, 2, mt.Krum(2)),  # 10 rows are enough for f = 2: nothing is lowered
+        (mt.Krum(4), 12, 2, mt.Krum(3)),  # 10 rows hold f = 3 (needs 9), so one step is enough
+        (mt.Krum(4), 11, 4, mt.Krum(2)),  # 7 rows hold f = 2
+        (mt.Bulyan(2), 11, 2, mt.Bulyan(1)),
+        (mt.NNM(4) >> mt.Krum(4), 12, 2, mt.NNM(3) >> mt.Krum(3)),
+        (
+            mt.Bulyan(2, selection=mt.Krum(2), then=mt.TrimmedMean(2)),
+            11,
+            1,
+            mt.Bulyan(1, selection=mt.Krum(1), then=mt.TrimmedMean(1)),
+        ),
+        (mt.Comed(), 12, 5, mt.Comed()),
+    ],
+    ids=repr,
+)
+def test_f_is_lowered_as_far_as_needed(rule, n, gone, left) -> None:
+    sent = spoiled(*range(gone))[:n]
+    result = rule.aggregate(sent)
+    assert result.rule == left
+    assert len(result.quarantined) == gone
+    assert np.allclose(result.update, left(sent[gone:]))
+
+
+def test_the_same_randomness_on_a_restart() -> None:
+    """A fault found half-way does not give the attacker a second draw of the buckets."""
+
+    class Key:
+        def key(self, purpose: str) -> bytes:
+            return b"k" * 32
+
+    rule = mt.Bucketing(size=2) >> mt.TrimmedMean(2)
+    assert np.array_equal(rule(spoiled(11), entropy=Key()), rule(spoiled(11), entropy=Key()))
+
+
+def test_answer_of_one_row_is_that_row_bit_for_bit() -> None:
+    rows = ROWS.astype(np.float32)
+    rows[:, 0] = -0.0
+    rows[:, 1] = np.float32(1e-44)
+    result = mt.Krum(2).aggregate(rows)
+    assert result.update.tobytes() == rows[result.selected[0]].tobytes()
+
+
+def test_aggregation_tells_what_happened() -> None:
+    result = mt.MultiKrum(2, m=3).aggregate(spoiled(0))
+    assert len(result.selected) == 3 and result.weights[list(result.selected)].sum() == pytest.approx(1)
+    assert np.isnan(result.scores[0]) and result.weights[0] == 0
+    assert json.loads(json.dumps(result.summary()))["quarantined"] == [
+        {"row": 0, "worker": None, "reason": "not finite"}
+    ]
+    assert mt.GeometricMedian().aggregate(ROWS).iterations > 0
+    text = str(result)
+    assert "MultiKrum(f=2, m=3) on 12 updates" in text and "row 0: not finite" in text
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_plain_callables() -> None:
+    rule = mt.Plain(lambda rows: rows.max(axis=0))
+    assert np.array_equal(rule(ROWS), ROWS.max(axis=0))
+    assert np.array_equal(rule(spoiled(2)), np.delete(ROWS, 2, axis=0).max(axis=0))
+    for function, sentence in (
+        (lambda rows: rows, "vector of 40 coordinates"),
+        (lambda rows: rows[0] * np.nan, "not finite"),
+        (lambda rows: np.array(["a"] * 40), "real numbers"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            mt.Plain(function)(ROWS)
+
+
+def test_side_knowledge_is_checked() -> None:
+    with pytest.raises(ValueError, match="reference"):
+        mt.FLTrust()(ROWS)
+    with pytest.raises(ValueError, match="shape"):
+        mt.FLTrust()(ROWS, reference=np.zeros(3))
+    with pytest.raises(ValueError, match="finite"):
+        mt.FLTrust()(ROWS, reference=np.full(40, np.nan))
+    with pytest.raises(ValueError, match="honest"):
+        mt.Omniscient()(ROWS)
+
+
+def test_concise_repr() -> None:
+    assert repr(mt.Krum(2, p=3)) == "Krum(f=2, p=3)"
+    assert repr(mt.NNM(2) >> mt.Comed()) == "NNM(f=2) >> Comed()"
+    assert eval(repr(mt.Bulyan(1, then=mt.Comed())), vars(mt)) == mt.Bulyan(1, then=mt.Comed())  # noqa: S307

@@ -61,8 +61,10 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
     def __enter__(self) -> Self:
         return self

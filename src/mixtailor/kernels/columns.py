@@ -34,6 +34,7 @@ __all__ = ["around", "median", "sign_vote", "trimmed_mean"]
 Indices = NDArray[np.intp]
 
 FEW = 16  # rows: all of them, and the sums, fit the registers or nearly so
+TILE = 800  # registers in a tile: somewhat more than the first-level cache, since shorter runs are read slowly
 LONG = 4096  # columns in a run that is worth a network of its own
 
 
@@ -77,7 +78,7 @@ def _in_tile(kind: int, trimmed: int) -> Callable[[Indices, Any, int, int, int, 
     def sorted_in_tile(addresses: Any, like: Any, width: Any, trim: Any, keep: Any, pairs: Any, out: Any) -> Any:
         rows = addresses.size
         per = REGISTER // like.itemsize
-        run = max(1, min(16, 384 // rows)) * per  # the tile stays in the first-level cache
+        run = max(1, min(16, TILE // rows)) * per
         tile = np.zeros((rows, run), like.dtype)
         answer = np.empty(run, like.dtype)
         pitch = tile.strides[0]
@@ -106,7 +107,7 @@ def _in_tile(kind: int, trimmed: int) -> Callable[[Indices, Any, int, int, int, 
 def _offsets(rows: int, kind: int, trim: int, keep: int, size: int) -> NDArray[np.int64]:
     """The comparators of a network, as offsets of rows in the tile that `_in_tile` makes."""
     per = REGISTER // size
-    pitch = max(1, min(16, 384 // rows)) * per * size
+    pitch = max(1, min(16, TILE // rows)) * per * size
     pairs = comparators(rows, *plan(rows, kind, trim, keep))
     return np.array(pairs, np.int64).reshape(-1, 2) * pitch
 

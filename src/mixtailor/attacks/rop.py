@@ -47,9 +47,9 @@ class ROP(Attack):
 
     Notes
     -----
-    The server's answers come with the state: ``state = attack.begin()``, and ``state.observe(answer)`` after each round.
-    Before the first, the honest mean takes the answer's place. The form follows the authors' code, where the updates
-    are momenta; the defaults are ours.
+    The server's answers come with the state: ``state = attack.begin()``, and ``state.observe(answer)`` after each
+    round. Before the first, the honest mean takes the answer's place. The form follows the authors' code, where the
+    updates are momenta; the defaults are ours.
 
     References
     ----------

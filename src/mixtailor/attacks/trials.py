@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from mixtailor.mixing import MixTailor
 from mixtailor.rules import Krum, Rule, as_rule
 from mixtailor.rules.base import Part
 from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
-from mixtailor.updates.views import Taken
+from mixtailor.updates.views import Joined, Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
 
@@ -124,7 +125,10 @@ class Trials:
 
     def unattacked(self, rule: Rule | None = None) -> Point:
         """The rule's answer without an attack: on own and honest rows together, or on the honest rows."""
-        return self._decide(self.scene.everyone(), rule or self.rules[0])
+        everyone = self.scene.everyone()
+        view = Taken(everyone, np.arange(everyone.n))
+        view.call = self._call()
+        return self._decide(view, rule or self.rules[0])
 
     def answer(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
         """The rule's answer when the points join the honest rows."""
@@ -136,14 +140,9 @@ class Trials:
 
     def outcomes(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each rule of the target, in the order of `rules`."""
-        known: dict[Rule, Outcome] = {}
-        found = []
-        self._prepare(self._beside(points))
-        for rule in self.rules:
-            if rule not in known:
-                known[rule] = self.outcome(points, rule)
-            found.append(known[rule])
-        return found
+        view = self._beside(points)
+        self._prepare(view)
+        return [view.remember((Outcome, rule), partial(self.outcome, points, rule)) for rule in self.rules]
 
     def compare(self, answer: Point) -> Outcome:
         """How any answer stands to the reference."""
@@ -158,8 +157,13 @@ class Trials:
     def _beside(self, points: Sequence[Point]) -> Updates:
         key = tuple(id(point) for point in points)
         if self._view is None or self._view[0] != key:
-            self._view = (key, self.honest.beside(*points))
+            view = Joined(self.honest, tuple(points), held=len(self.rules) > 1)
+            view.call = self._call()
+            self._view = (key, view)
         return self._view[1]
+
+    def _call(self) -> Call:
+        return Call(reference=self.honest.call.reference, honest=_places(self.honest))
 
     def _prepare(self, view: Updates) -> None:
         """One reading for all the norms that the pool's Krums will ask for."""
@@ -168,7 +172,7 @@ class Trials:
             view.distances(norms)
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
-        view.call = Call(np.random.default_rng(self._seed), self.honest.call.reference, _places(self.honest))
+        view.call.random = np.random.default_rng(self._seed)
         self.evaluations += 1
         try:
             with warnings.catch_warnings():

@@ -20,10 +20,10 @@ class TwinOutliers(Attack):
 
     .. math:: b = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}
 
-    with the spread the median distance between honest rows. Bulyan picks rows by Krum until 2f of them are left. The last
-    picks are made among so few rows that Krum compares each with at most f - 1 neighbours, and identical rows have
-    f - 1 neighbours at distance zero: one of them is picked. The mean around the median leaves it out; the plain mean as
-    second phase follows it without bound.
+    with the spread the median distance between honest rows. Bulyan picks rows by Krum until 2f of them are left. The
+    last pick is made among so few rows that Krum compares each with f - 1 neighbours, or with one, and identical rows
+    have f - 1 neighbours at distance zero: one of them is picked. The mean around the median leaves it out; the
+    plain mean as second phase follows it without bound.
 
     Parameters
     ----------

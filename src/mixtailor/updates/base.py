@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Faulty", "Rows", "Updates"]
 
 Rows: TypeAlias = Sequence[int] | Integers
+T = TypeVar("T")
 
 # Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
 _TINY = 1e-280
@@ -70,6 +71,8 @@ class Updates(ABC):
         self._distances: dict[float, Floats] = {}
         self._products: dict[int, Floats] = {}
         self._norms: dict[float, Floats] = {}
+        self._centred: dict[bytes, geometry.Centred] = {}
+        self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
     # What a home or a view implements.
 
@@ -109,6 +112,17 @@ class Updates(ABC):
     def reference(self) -> Point | None:
         """What the caller trusts, or had last round."""
         return None if self.call.reference is None else Given(self, self.call.reference)
+
+    def remember(self, key: object, compute: Callable[[], T]) -> T:
+        """What one rule found in this call and others of a pool will ask for; a key without a hash is not kept."""
+        if self._remembered[0] is not self.call:  # another call has other randomness
+            self._remembered = (self.call, {})
+        known = self._remembered[1]
+        if not _hashable(key):
+            return compute()
+        if key not in known:
+            known[key] = compute()
+        return known[key]  # type: ignore[no-any-return]  # what this key's compute gave
 
     # Views.
 
@@ -391,7 +405,7 @@ class Updates(ABC):
                 self.home.examine()
             return total
 
-        sums = of(np.array([p]))[0]
+        sums: Floats = of(np.array([p]))[0]
         if np.isinf(p):
             return np.minimum(sums, _HUGE)
         if np.isfinite(sums).all() and not ((sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))).any():
@@ -403,6 +417,14 @@ class Updates(ABC):
         )
         with np.errstate(over="ignore"):  # a length beyond float64 is its largest number
             return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
 
 def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class Dense(Flat):
     rows : sequence of arrays
         Flat, contiguous, all float32 or all float64.
     """
+
+    in_place: ClassVar[bool] = True
 
     def __init__(
         self,

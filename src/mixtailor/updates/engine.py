@@ -95,8 +95,8 @@ class Engine(ABC, Generic[B]):
         """The block of the mixed rows, in float64."""
 
     @abstractmethod
-    def beside(self, block: B, vectors: list[Any]) -> B:
-        """The block with more rows, given in float64."""
+    def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
+        """The block with more rows, given in float64; `rounded` makes them of the rows' own type."""
 
     @abstractmethod
     def with_origin(self, block: B) -> B:
@@ -150,7 +150,10 @@ class Pieces:
     pieces: "list[np.ndarray[Any, Any]]"
 
 
-_LIKE = {np.dtype(np.float32): np.empty(0, np.float32), np.dtype(np.float64): np.empty(0, np.float64)}
+_LIKE: "dict[Any, np.ndarray[Any, Any]]" = {
+    np.dtype(np.float32): np.empty(0, np.float32),
+    np.dtype(np.float64): np.empty(0, np.float64),
+}
 
 
 def like(dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
@@ -186,7 +189,9 @@ class CpuEngine(Engine[Block]):
         return products.point_dots(block.addresses, block.like, block.width, point)
 
     def dot(self, first: Any, second: Any) -> float:
-        return float(np.dot(first, second))
+        # Not numpy's: its own threads, under ours, wait for one another a hundred times longer than a product takes.
+        one = Block.of(np.ascontiguousarray(first, np.float64)[None])
+        return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
 
     def columns(self, block: Block, statistic: Statistic) -> tuple[Any, bool]:
         out = np.empty(block.width, block.like.dtype)
@@ -237,7 +242,13 @@ class CpuEngine(Engine[Block]):
         combinations.combine(block.addresses, block.like, block.width, weights, out)
         return Block.of(out)
 
-    def beside(self, block: Block, vectors: list[Any]) -> Block:
+    def beside(self, block: Block, vectors: list[Any], *, rounded: bool = False) -> Block:
+        if rounded or block.like.dtype == np.float64:
+            with np.errstate(over="ignore"):  # beyond the rows' type is infinite there
+                added = {id(vector): np.ascontiguousarray(vector, block.like.dtype) for vector in vectors}
+            places = [added[id(vector)].ctypes.data for vector in vectors]
+            addresses = np.concatenate([block.addresses, np.array(places, np.intp)])
+            return Block(addresses, block.like, block.width, (block.holds, added))
         # One tile has one type: rows of the parent are copied to float64 next to the new ones.
         out = np.empty((len(block.addresses) + len(vectors), block.width))
         combinations.gather(block.addresses, block.like, block.width, out[: len(block.addresses)])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAR", "distances", "distances_to", "medoid", "products"]
 
-# Rounding in D is relative to its largest entry: at 1e4 median distances, 1e-16 * (1e4)^2 = 1e-8 of the median's square.
+# Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
 
 # Squares of distances beyond this overflow; such rows (float64 only) count as this far away.
@@ -41,7 +41,14 @@ def medoid(distances: "Floats") -> int:
 
 
 def centred(root: "Updates", points: "Integers") -> Centred:
-    """The inner products of `points` about a medoid of them."""
+    """The inner products of `points` about a medoid of them; remembered by the root."""
+    key = points.tobytes()
+    if key not in root._centred:
+        root._centred[key] = _about_medoid(root, points)
+    return root._centred[key]
+
+
+def _about_medoid(root: "Updates", points: "Integers") -> Centred:
     origin = bool(len(points)) and points[-1] == root.n
     rows = points[:-1] if origin else points
     between = root.distances(2.0)[np.ix_(rows, rows)]
@@ -98,7 +105,7 @@ def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats":
     points, differences = _taking_part(root, weights - aim)
     if not len(points):
         return np.zeros(len(weights))
-    squares = ((differences @ centred(root, points).products) * differences).sum(axis=1)
+    squares: "Floats" = ((differences @ centred(root, points).products) * differences).sum(axis=1)
     return np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,7 +45,11 @@ class Home(Updates):
     ----------
     received : tuple of int
         Which of the rows as received these are.
+    in_place : bool
+        Whether a block is nothing but addresses.
     """
+
+    in_place: ClassVar[bool] = False
 
     def __init__(self, n: int, d: int, engine: Engine[Any], call: Call, received: Sequence[int]) -> None:
         super().__init__(n, d, engine, call)

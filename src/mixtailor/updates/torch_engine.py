@@ -161,8 +161,9 @@ class TorchEngine(Engine[torch.Tensor]):
             block, weights = block[self.tensor(used)], weights[:, used]
         return self.tensor(weights, self.wide) @ block.to(self.wide)
 
-    def beside(self, block: torch.Tensor, vectors: list[Any]) -> torch.Tensor:
-        return torch.cat([block.to(self.wide), *(vector[None].to(self.wide) for vector in vectors)])
+    def beside(self, block: torch.Tensor, vectors: list[Any], *, rounded: bool = False) -> torch.Tensor:
+        dtype = block.dtype if rounded else self.wide
+        return torch.cat([block.to(dtype), *(vector[None].to(dtype) for vector in vectors)])
 
     def with_origin(self, block: torch.Tensor) -> torch.Tensor:
         return torch.cat([block, torch.zeros_like(block[:1])])

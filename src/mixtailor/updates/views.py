@@ -12,7 +12,7 @@ from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 if TYPE_CHECKING:
     from mixtailor.updates.home import Home
 
-__all__ = ["Beside", "Mixed", "Taken"]
+__all__ = ["Beside", "Joined", "Mixed", "Taken"]
 
 # Up to so many points beside the rows, their distances are measured point by point.
 _FEW = 2
@@ -121,8 +121,12 @@ class Beside(_View):
         return self._root
 
     def block(self, start: int, stop: int) -> Any:
-        vectors = [self.values(point, start, stop) for point in self.points]
-        return self.engine.beside(self.parent.block(start, stop), vectors)
+        return self.engine.beside(self.parent.block(start, stop), self._vectors(start, stop))
+
+    def _vectors(self, start: int, stop: int) -> list[Any]:
+        """The points over one run, equal ones computed once."""
+        values = {point: self.values(point, start, stop) for point in dict.fromkeys(self.points)}
+        return [values[point] for point in self.points]
 
     def coordinates(self, which: Integers) -> Floats:
         return np.vstack([self.parent.coordinates(which), *(self._coordinates_of(p, which) for p in self.points)])
@@ -195,6 +199,33 @@ class Beside(_View):
             found[p] = np.block([[known, away[:, :rows].T], [away[:, :rows], away[:, rows:]]])
             found[p].setflags(write=False)
         return found
+
+
+class Joined(Beside):
+    """The parent's rows and points after them, rounded to the rows' own type: what a server receives when the points
+    are sent to it. Rows are read in place.
+
+    Parameters
+    ----------
+    held : bool
+        Keep the points once they are computed, for many rules that are tried on them: memory for a row a point.
+    """
+
+    def __init__(self, parent: Updates, points: "tuple[Point, ...]", *, held: bool = False) -> None:
+        super().__init__(parent, points)
+        self._held: dict[tuple[int, int], Any] | None = {} if held and self.home.in_place else None
+
+    def runs(self) -> list[tuple[int, int]]:
+        return self.parent.runs()
+
+    def block(self, start: int, stop: int) -> Any:
+        run = start, stop
+        if self._held is not None and run in self._held:
+            return self._held[run]
+        block = self.engine.beside(self.parent.block(start, stop), self._vectors(start, stop), rounded=True)
+        if self._held is not None:
+            self._held[run] = block
+        return block
 
 
 def _of(point: Point) -> Floats:

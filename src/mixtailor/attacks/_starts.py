@@ -1,0 +1,65 @@
+"""Simple attacks as the starts of a search."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixtailor.attacks._frame import Frame, frame_of
+from mixtailor.attacks.alie import ALIE
+from mixtailor.attacks.base import Attack, Scene
+from mixtailor.attacks.decoy import Decoy
+from mixtailor.attacks.mimic import Mimic
+from mixtailor.attacks.min_max import MinMax
+from mixtailor.attacks.tailored import Tailored
+from mixtailor.attacks.twin_outliers import TwinOutliers
+from mixtailor.attacks.zero import Zero
+from mixtailor.updates import Combination, Point
+from mixtailor.updates.engine import Floats
+
+__all__ = ["SIMPLE", "Start", "started"]
+
+SIMPLE: tuple[Attack, ...] = (
+    *(Tailored(epsilon) for epsilon in (0.1, 0.5, 1.0, 10.0)),
+    *(ALIE(z) for z in (0.5, 1.5)),
+    Zero(),
+    MinMax(),
+    Mimic(),
+    TwinOutliers(distance=1e3),
+    Decoy(distance=1e3),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The rows of a simple attack, as weights in a frame."""
+
+    name: str
+    rows: Floats
+
+
+def started(scene: Scene, attacks: Sequence[Attack], count: int) -> tuple[Frame, list[Start]]:
+    """A frame that holds the rows of all the attacks, and those rows. Attacks that need more rows are left out."""
+    rows: list[tuple[str, Sequence[Point]]] = []
+    for attack in attacks:
+        if scene.f < attack.least_f():
+            continue
+        own = dataclasses.replace(scene, state=attack.begin())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a formula gives no attack is no matter to a search
+            rows.append((repr(attack), attack.points(own)))
+    extra = list(dict.fromkeys(p for _, points in rows for p in points if not _inside(p, scene)))
+    frame = frame_of(scene, count, extra)
+    first = frame.updates.n - len(extra)
+    place = {id(point): first + k for k, point in enumerate(extra)}
+    eye = np.eye(frame.updates.n)
+    return frame, [
+        Start(name, np.stack([eye[place[id(p)]] if id(p) in place else frame.weights_of(p) for p in points]))
+        for name, points in rows
+    ]
+
+
+def _inside(point: Point, scene: Scene) -> bool:
+    return isinstance(point, Combination) and point.updates is scene.honest

@@ -18,7 +18,7 @@ TOGETHER = 8  # rows read side by side: as many streams as the processor's prefe
 @kernel
 def empty_tile(rows: int) -> NDArray[np.float64]:
     """Room for a tile: columns in whole registers, and a gap that keeps rows off the same cache sets."""
-    run = 256  # up to sixteen rows stay in the first-level cache
+    run = 256  # a dozen rows stay in the first-level cache of 32 KB
     if rows > 16:
         run = 1024
         while run > 64 and run * rows > 65536:
@@ -39,7 +39,7 @@ def _widen(
     """Copy `vectors` pairs of registers of each row, from `start` bytes on, as float64. Returns 0, or NaN for a fault.
 
     Eight rows side by side, a cache line of each: read one row after the other, runs are too short for the
-    processor's own prefetching, and reading takes twice as long.
+    processor's own prefetching, and reading takes half as long again.
     """
     builder, word, zero = code.builder, rows.type, code.constant(0.0)
     size = 4 if code.is_single(like) else 8

@@ -46,7 +46,7 @@ _SHIFT = 1.5 * 2.0**52  # added to a small number it rounds it to a whole one, w
 
 
 def raised(x: Lanes, p: Any) -> Lanes:
-    """``x^p = 2^(p log2 x)`` for x >= 0 and any p >= 1, to 1e-13 relative for |x| from 1e-37 to 1e37, p a scalar register.
+    """``x^p = 2^(p log2 x)`` for x >= 0 and any p >= 1, p a scalar register, to 1e-13 for x from 1e-37 to 1e37.
 
     What lies beyond 2^1023 comes out as infinite, below 2^-1022 as zero; infinite and NaN stay as they are.
     """

@@ -1,0 +1,196 @@
+"""``mixtailor aggregate``: answers equal the library's, files are whole, errors are sentences."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import mixtailor as mt
+from mixtailor.cli import _writing, main
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(7, 6, 50)).astype(np.float32)
+    paths = [tmp_path / f"w{index}.npy" for index in range(7)]
+    for path, row in zip(paths, rows, strict=True):
+        np.save(path, row)
+    return rows, [str(path) for path in paths], tmp_path
+
+
+def _models(folder, shift=0.0):
+    torch.manual_seed(0)
+    base = {"lin.weight": torch.randn(30, 20).to(torch.bfloat16), "lin.bias": torch.randn(30), "steps": torch.tensor(4)}
+    save_file(base, folder / "base.safetensors")
+    paths = []
+    for index in range(7):
+        model = {
+            "lin.weight": (base["lin.weight"].float() + 0.1 * torch.randn(30, 20)).to(torch.bfloat16),
+            "lin.bias": base["lin.bias"] + shift + 0.1 * torch.randn(30),
+            "steps": torch.tensor(index),
+        }
+        paths.append(str(folder / f"m{index}.safetensors"))
+        save_file(model, paths[-1])
+    return base, paths
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"), [("krum", mt.Krum(2)), ("nnm >> trimmed_mean", mt.NNM(2) >> mt.TrimmedMean(2))]
+)
+def test_the_answer_is_the_library_s(arrays, text, rule, capsys):
+    rows, paths, folder = arrays
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--rule", text, "--f", "2"]) == 0
+    np.testing.assert_allclose(np.load(folder / "out.npy"), rule(rows), rtol=1e-6)
+    assert "written to" in capsys.readouterr().out
+
+
+def test_parameters_and_json(arrays, capsys):
+    rows, paths, folder = arrays
+    out = folder / "out.npy"
+    assert main(["aggregate", *paths, "-o", str(out), "--rule", "krum", "--f", "2", "--set", "p=1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = mt.Krum(2, p=1).aggregate(rows)
+    assert found["rule"] == "Krum(f=2, p=1)" and tuple(found["selected"]) == expected.selected
+    assert found["out"] == str(out) and found["passes"] >= 1
+    np.testing.assert_array_equal(np.load(out), expected.update)
+
+
+def test_a_broken_file_is_quarantined_by_name(arrays, capsys):
+    rows, paths, folder = arrays
+    with open(paths[3], "r+b") as file:
+        file.truncate(200)
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--rule", "comed"]) == 0
+    assert "row 3 (w3.npy)" in capsys.readouterr().out
+    np.testing.assert_allclose(np.load(folder / "out.npy"), mt.Comed()(np.delete(rows, 3, axis=0)))
+
+
+def test_safetensors_keep_names_shapes_and_types(tmp_path):
+    base, paths = _models(tmp_path)
+    out = tmp_path / "out.safetensors"
+    assert main(["aggregate", *paths, "-o", str(out), "--rule", "comed"]) == 0
+    found = load_file(out)
+    models = [load_file(path) for path in paths]
+    for name in base:
+        assert found[name].dtype == base[name].dtype and found[name].shape == base[name].shape
+        stacked = torch.stack([model[name] for model in models])
+        torch.testing.assert_close(found[name], stacked.median(dim=0).values)
+
+
+def test_npz(tmp_path):
+    for index in range(3):
+        np.savez(tmp_path / f"{index}.npz", a=np.full((2, 3), float(index)), b=np.float32([index]))
+    out = tmp_path / "out.npz"
+    assert main(["aggregate", *(str(tmp_path / f"{i}.npz") for i in range(3)), "-o", str(out), "--rule", "comed"]) == 0
+    with np.load(out) as found:
+        assert found["a"].tolist() == [[1.0] * 3] * 2 and found["b"].dtype == np.float32
+    assert zipfile.ZipFile(out).testzip() is None
+
+
+@pytest.mark.parametrize("text", ["cge", "trimmed_mean", "krum"])
+def test_differences_to_a_base(tmp_path, text):
+    """With a base, the rule sees differences: its answer plus the base, counters as without."""
+    base, paths = _models(tmp_path)
+    out = tmp_path / "out.safetensors"
+    arguments = ["aggregate", *paths, "-o", str(out), "--rule", text, "--f", "1"]
+    assert main([*arguments, "--base", str(tmp_path / "base.safetensors")]) == 0
+    found, models = load_file(out), [load_file(path) for path in paths]
+    names = ("lin.weight", "lin.bias")
+    rows = [{name: model[name].float() - base[name].float() for name in names} for model in models]
+    answer = mt.make_rule(text, f=1)(rows)
+    for name in names:
+        expected = (answer[name] + base[name].float()).to(base[name].dtype)
+        torch.testing.assert_close(found[name], expected)
+    assert found["steps"].item() == 3
+
+
+def test_a_base_matters_to_rules_of_lengths(tmp_path):
+    """Far from zero, lengths of models say nothing and lengths of differences do."""
+    _, paths = _models(tmp_path)
+    model = load_file(paths[2])
+    model["lin.bias"] = model["lin.bias"] * 0.1  # short as a model, long as a difference
+    save_file(model, paths[2])
+    chosen = []
+    for extra in ([], ["--base", str(tmp_path / "base.safetensors")]):
+        out = tmp_path / f"out{len(chosen)}.safetensors"
+        assert main(["aggregate", *paths, "-o", str(out), "--rule", "cge", "--f", "1", *extra]) == 0
+        chosen.append(load_file(out)["lin.bias"])
+    assert not torch.allclose(chosen[0], chosen[1], atol=1e-3)
+
+
+def test_a_base_of_another_shape_is_refused(tmp_path, capsys):
+    _, paths = _models(tmp_path)
+    save_file({"lin.weight": torch.zeros(3, 3), "lin.bias": torch.zeros(30)}, tmp_path / "other.safetensors")
+    arguments = ["aggregate", *paths, "-o", str(tmp_path / "o.safetensors"), "--rule", "comed", "--base"]
+    assert main([*arguments, str(tmp_path / "other.safetensors")]) == 1
+    assert "The base needs the array 'lin.weight' in shape (30, 20)" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "nowhere.safetensors")]) == 1
+    assert "The base needs to be a file that can be read" in capsys.readouterr().err
+    assert not (tmp_path / "o.safetensors").exists()
+
+
+def test_a_reference(arrays, capsys):
+    rows, paths, folder = arrays
+    np.save(folder / "trusted.npy", rows[0])
+    arguments = ["aggregate", *paths, "-o", str(folder / "out.npy"), "--rule", "fltrust"]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err.startswith("FLTrust needs the server's own update")
+    assert main([*arguments, "--reference", str(folder / "trusted.npy")]) == 0
+    np.testing.assert_allclose(np.load(folder / "out.npy"), mt.FLTrust()(rows, reference=rows[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "sentence"),
+    [
+        (["--rule", "krmu", "--f", "2"], 1, "There is no rule 'krmu'. Did you mean 'krum'?"),
+        (["--rule", "krum", "--f", "3"], 1, "Krum(f=3) needs at least 9 rows (n >= 2f + 3) and got 7."),
+        (["--rule", "krum", "--f", "-1"], 1, "Krum needs f >= 0"),
+        (["--rule", "krum"], 2, "Give --f."),
+        (["--f", "2", "--set", "p"], 2, "--set needs NAME=VALUE"),
+        (["--rule", "comed", "-o", "out.txt"], 1, "The answer needs a name that ends in .npy, .npz, .safetensors"),
+        (["--rule", "comed", "-o", "nowhere/out.npy"], 1, "The answer needs a folder that exists"),
+        (["--rule", "comed", "-o", "out.npz"], 1, "write it to .npy, not to .npz"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_write_nothing(arrays, extra, code, sentence, capsys, monkeypatch):
+    _, paths, folder = arrays
+    monkeypatch.chdir(folder)
+    before = sorted(os.listdir(folder))
+    assert main(["aggregate", *paths, "-o", "out.npy", *extra]) == code
+    shown = capsys.readouterr()
+    assert sentence in shown.err and len(shown.err.splitlines()) == 1 and shown.out == ""
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_an_input_is_never_replaced(arrays, capsys):
+    rows, paths, _ = arrays
+    assert main(["aggregate", *paths, "-o", paths[1], "--rule", "comed"]) == 1
+    assert "one of the files it is made of" in capsys.readouterr().err
+    np.testing.assert_array_equal(np.load(paths[1]), rows[1])
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_writing_leaves_the_old_file(tmp_path, monkeypatch, failure):
+    out = tmp_path / "out.npy"
+    np.save(out, np.arange(3.0))
+
+    def fail(_descriptor):
+        raise failure
+
+    monkeypatch.setattr(_writing.os, "fsync", fail)
+    with pytest.raises(type(failure)):
+        _writing.write(out, np.zeros(5))
+    assert np.load(out).tolist() == [0.0, 1.0, 2.0] and os.listdir(tmp_path) == ["out.npy"]
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_a_note(arrays, capsys):
+    """A pool that n makes smaller says so on stderr, in one line, and stdout stays JSON."""
+    _, paths, folder = arrays
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--f", "2", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("Note: 16 of 64 rules leave the pool at n = 7") and len(shown.err.splitlines()) == 1
+    assert json.loads(shown.out)["n"] == 7

@@ -1,0 +1,155 @@
+"""Commands as a user meets them: help, tables, JSON, exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mixtailor.cli import _app, main
+from mixtailor.mixing import AuditTrail
+from mixtailor.mixing.registry import own_rules
+
+
+@pytest.mark.parametrize("name", _app.COMMANDS)
+def test_help_ends_with_an_example(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([name, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.endswith(f"Example: {_app.COMMANDS[name].EXAMPLE}")
+    assert _app.COMMANDS[name].EXAMPLE.startswith(f"mixtailor {name}")
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_tables_fit_the_terminal(width, capsys, monkeypatch):
+    """No line of a table is wider than the terminal, and every rule's name is whole."""
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["rules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    tables = [line for line in lines if not line.startswith("kappa:")]
+    assert max(map(len, tables)) <= int(width)
+    assert set(own_rules()) <= {line.split()[0] for line in tables if line.split()}
+
+
+def test_rules_as_json(capsys):
+    assert main(["rules", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    krum = next(rule for rule in found["rules"] if rule["name"] == "krum")
+    assert krum["requirement"] == "n >= 2f + 3" and krum["coefficient"] == "6(1 + f/(n - 2f))"
+    assert "Blanchard" in krum["reference"]
+    assert {front["name"] for front in found["preaggregations"]} >= {"nnm", "bucketing"}
+
+
+def test_attacks_as_json(capsys):
+    assert main(["attacks", "--json"]) == 0
+    found = {attack["name"]: attack for attack in json.loads(capsys.readouterr().out)["attacks"]}
+    assert found["tailored"]["needs"] == "the honest rows" and found["tailored"]["alone"] is False
+
+
+def test_version(capsys):
+    import mixtailor
+
+    assert main(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mixtailor"] == mixtailor.__version__
+
+
+def test_demo_shows_what_attacks_do(capsys):
+    """Loud lies turn the mean around; the yardstick keeps the whole step; the same seed gives the same numbers."""
+    arguments = ["demo", "--rounds", "2", "--json"]
+    assert main(arguments) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["kept"]["mean"]["tailored 10"] == pytest.approx((10 - 2 * 10) / 12)
+    assert first["worst"]["omniscient"] == pytest.approx(1.0)
+    assert first["worst"]["MixTailor, our pool"] > 0
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out) == first
+
+
+@pytest.fixture
+def trail(tmp_path):
+    log = tmp_path / "run.audit"
+    pool = ["Krum(f=1)", "Comed()"]
+    trail = AuditTrail.start(log, pool, run="test")
+    trail.draw({"ann": bytes(32), "bob": bytes(32)}, pool=pool)
+    trail.close()
+    return log, trail.commitment
+
+
+def test_audit_of_a_log_that_holds(trail, capsys):
+    log, commitment = trail
+    assert main(["audit", str(log), "--commitment", commitment]) == 0
+    assert "holds" in capsys.readouterr().out
+    assert main(["audit", str(log), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] and len(report["draws"]) == 1 and len(report["draws"][0]["key"]) == 64
+
+
+def test_audit_of_a_log_that_does_not(trail, capsys):
+    log, commitment = trail
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:1] + lines[2:]))
+    assert main(["audit", str(log), "--commitment", commitment]) == 1
+    assert "does NOT hold" in capsys.readouterr().out
+    assert main(["audit", str(log), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+def test_audit_with_no_commitment_at_all(trail, capsys):
+    assert main(["audit", str(trail[0]), "--commitment", "abc"]) == 1
+    assert capsys.readouterr().err == (
+        "A commitment is 64 hexadecimal digits, as published before training; got 'abc'.\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["rules", "--nope"], ["audit"], ["demo", "--f", "9"]])
+def test_wrong_usage_is_one_line_and_exits_2(arguments, capsys):
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and len(shown.err.splitlines()) == 1 and "--help" in shown.err
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert "aggregate" in shown.out + shown.err
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_a_missing_package_is_named(package):
+    """Without the extra the command line says what to install."""
+    code = f"import sys; sys.modules[{package!r}] = None; from mixtailor.cli import main; sys.exit(main(['rules']))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 1
+    assert run.stderr == f'The command line needs `{package}`. Install it with: pip install "mixtailor[cli]"\n'
+
+
+def test_the_library_does_not_load_the_command_line():
+    code = "import mixtailor, sys; print([name for name in ('typer', 'rich', 'torch') if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout == "[]\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+def test_ctrl_c_is_quiet():
+    """The child tells when it is inside its command, so that the signal does not meet an import or a compilation."""
+    code = """
+import sys, time
+from mixtailor.cli import demo, main
+def confront(*_arguments, **_options):
+    print("ready", flush=True)
+    time.sleep(60)
+demo.confront = confront
+sys.exit(main(["demo"]))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=50)
+        finally:
+            process.kill()  # nothing is left behind, whatever failed
+    assert (process.returncode, out, err) == (130, "", "")

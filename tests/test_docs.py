@@ -1,0 +1,120 @@
+"""The documentation agrees with the code: pages, tables, formulas, examples, links."""
+
+import doctest
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixtailor.attacks import registry as attack_registry
+from mixtailor.cli import _app, _catalogue
+from mixtailor.cli._formulas import Letter
+from mixtailor.mixing import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def _loaded(name):
+    if str(DOCS) not in sys.path:
+        sys.path.insert(0, str(DOCS))
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        ("rules", registry.own_rules()),
+        ("preaggregation", registry.own_preaggregations()),
+        ("attacks", attack_registry.own_attacks()),
+    ],
+)
+def test_every_class_has_its_page(folder, kinds):
+    """Whatever is exported has a page named after its file, with its name as title."""
+    for kind in kinds.values():
+        page = DOCS / folder / f"{kind.__module__.rpartition('.')[2]}.md"
+        assert page.is_file(), f"{kind.__name__} has no page {page.relative_to(ROOT)}: run make docs"
+        assert page.read_text(encoding="utf-8").startswith(f"# {kind.__name__}\n")
+
+
+def test_every_command_has_its_section():
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    for name, module in _app.COMMANDS.items():
+        assert f"## mixtailor {name}\n" in text
+        assert module.EXAMPLE in text
+
+
+def test_regenerating_changes_nothing(capsys):
+    """Generated pages, tables and the picture are those that the classes give now."""
+    assert _loaded("generate").main(["--check"]) == 0, f"run make docs: {capsys.readouterr().out}"
+
+
+def test_a_changed_page_is_noticed(tmp_path, monkeypatch):
+    """The check above can fail: an edited table is written anew."""
+    generate = _loaded("generate")
+    text = "a\n<!-- rules -->\nedited by hand\n<!-- /rules -->\nb\n"
+    fresh = generate.filled(text, "")
+    assert "edited by hand" not in fresh and "rules/krum.md" in fresh
+    assert generate.filled(fresh, "") == fresh
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(page):
+    result = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=FLAGS, encoding="utf-8")
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{page} links to {target}"
+
+
+def _number(text, **letters):
+    """A formula of the tables, computed."""
+    python = re.sub(r"(?<=[0-9a-z)]) ?(?=\()", "*", text).replace("floor*(", "math.floor(").replace("^", "**")
+    python = re.sub(r"(?<=[0-9])(?=[a-z])", "*", python)
+    return eval(python, {"math": __import__("math")}, letters)  # noqa: S307  # a formula of our own
+
+
+@pytest.mark.parametrize("entry", [e for e in _catalogue.rules() if e.coefficient], ids=lambda e: e.name)
+@pytest.mark.parametrize(("n", "f"), [(11, 1), (12, 2), (40, 7)])
+def test_formulas_are_those_of_the_code(entry, n, f):
+    """What the tables print is what `kappa` computes."""
+    rule = entry.kind(f) if entry.withstands == "f" else entry.kind()
+    assert _number(entry.coefficient, n=n, f=f) == pytest.approx(rule.kappa(n, f, 1000))
+
+
+@pytest.mark.parametrize("entry", [e for e in _catalogue.rules() if "n" in e.withstands], ids=lambda e: e.name)
+def test_what_is_withstood_is_what_the_code_says(entry):
+    if entry.withstands.startswith(("floor", "n")) and entry.name not in ("mean", "centered_clipping"):
+        assert _number(entry.withstands, n=12) == entry.kind().tolerates(12)
+
+
+def test_letters_are_written_as_people_write_them():
+    n, f = Letter.named("n"), Letter.named("f")
+    assert str(8 * f / (n - f) * (1 + n)) == "8f/(n - f) (1 + n)"
+    assert str(4 * (1 + f / (n - 2 * f)) ** 2) == "4(1 + f/(n - 2f))^2"
+    assert str(n - f - (n // 2 + 1 - f)) == "n - floor(n/2) - 1"
+    assert str(n - n) == "0"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_picture_is_typical(seed):
+    """Loud lies take the mean backwards and quiet ones Krum, and no other rule shown, whatever the seed."""
+    picture = _loaded("picture")
+    for epsilon, fallen in ((10.0, "mean"), (0.1, "krum")):
+        scene = picture.scene("", epsilon, seed)
+        backwards = {name for name, answer in scene.answers.items() if np.dot(answer, scene.truth) < 0}
+        assert backwards == {fallen}

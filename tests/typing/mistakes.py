@@ -1,0 +1,11 @@
+"""What mypy must refuse, one mistake a line: each carries the error code that it is to get. Nothing here is called."""
+
+import mixtailor as mt
+
+
+def mistakes() -> None:
+    mt.Krum(1, 3.0)  # expect: misc
+    mt.Krum(f="two")  # expect: arg-type
+    mt.NNM(f=1) >> 5  # expect: operator
+    mt.Comed().aggregate([[1.0]], on_fault="ignore")  # expect: arg-type
+    mt.MixTailor([mt.Comed()], entropy=7)  # expect: arg-type

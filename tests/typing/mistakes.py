@@ -4,7 +4,7 @@ import mixtailor as mt
 
 
 def mistakes() -> None:
-    mt.Krum(1, 3.0)  # expect: misc
+    mt.Krum(1, 3.0)  # expect: call-arg
     mt.Krum(f="two")  # expect: arg-type
     mt.NNM(f=1) >> 5  # expect: operator
     mt.Comed().aggregate([[1.0]], on_fault="ignore")  # expect: arg-type

@@ -105,7 +105,7 @@ def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats":
     points, differences = _taking_part(root, weights - aim)
     if not len(points):
         return np.zeros(len(weights))
-    squares: "Floats" = ((differences @ centred(root, points).products) * differences).sum(axis=1)
+    squares: Floats = ((differences @ centred(root, points).products) * differences).sum(axis=1)
     return np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -95,11 +95,6 @@ class ALIE(Linear):
         if self.z is not None:
             return self.z
         z = largest_z(scene.n, scene.f)
-        if not math.isfinite(z):
-            refuse(
-                f"ALIE's formula gives no finite z at n = {scene.n}, f = {scene.f}: it needs f below n/2 and honest "
-                "rows to hide behind. Give z=."
-            )
         if z <= 0.0:
             warnings.warn(
                 f"ALIE's formula gives z = {z:.3g} at n = {scene.n}, f = {scene.f}, which is no attack: the rows are "

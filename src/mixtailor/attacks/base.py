@@ -147,9 +147,12 @@ class Attack(Part):
         points = self._decided(rows, f, correct, state, rng, arrival)
         home = arrival.home
         made: dict[int, Any] = {}  # rows that are one point are computed once
-        for point in points:
-            if id(point) not in made:
-                made[id(point)] = home.at(point)
+        try:
+            for point in points:
+                if id(point) not in made:
+                    made[id(point)] = home.at(point)
+        except Faulty as found:
+            self._faulty(found.rows, found.reason)
         given = [arrival.restore(_copied(made[id(point)], fresh), home) for point, fresh in _firsts(points)]
         return Crafted(_like(honest, given), self, dict(points[0].facts))
 

@@ -10,7 +10,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor.attacks._formulas import flat, length
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.memory import Memory
-from mixtailor.updates import Point, Updates
+from mixtailor.updates import Combination, Point, Updates
 
 __all__ = ["Mimic"]
 
@@ -38,8 +38,9 @@ class Mimic(Attack):
 
     Notes
     -----
-    Without a state, z is the first principal direction of this round's rows, in n-space. With one, it is learnt over
-    rounds by the power iteration of Oja, as the paper does, and the rows must keep their places.
+    Without a state, z is the first principal direction of this round's rows, in n-space. With one, z is the running
+    mean of one step of the power iteration a round, in the manner of Oja, the components along it are added up, and the
+    rows must keep their places.
 
     References
     ----------
@@ -79,19 +80,22 @@ class Mimic(Attack):
         old: np.ndarray[Any, Any] = _principal(honest)
         if "direction" in notes:
             old = centred @ honest.dots(honest.given(notes["direction"]))
-        pushed = honest.combine(centred @ old)
+        pushed = _unit(honest.combine(centred @ old))
         if "direction" in notes:
             share = memory.round / (memory.round + 1.0)
             frame = honest.beside(honest.given(notes["direction"]))
             pushed = frame.combine(np.append((1.0 - share) * pushed.weights, share))
-        size = length(pushed)
-        if size > 0.0:
-            pushed = pushed.updates.combine(pushed.weights / size)
         notes["direction"] = flat(honest, pushed)
-        scores = np.abs(centred @ honest.dots(honest.given(notes["direction"])))
-        notes["worker"] = int(np.argmax(scores))
+        scores = centred @ honest.dots(honest.given(notes["direction"]))
+        notes["scores"] = scores + notes.get("scores", 0.0)
+        notes["worker"] = int(np.argmax(np.abs(notes["scores"])))
         memory.round += 1
         return int(notes["worker"])
+
+
+def _unit(point: Combination) -> Combination:
+    size = length(point)
+    return point.updates.combine(point.weights / size) if size > 0.0 else point
 
 
 def _principal(honest: Updates) -> "np.ndarray[Any, np.dtype[np.float64]]":

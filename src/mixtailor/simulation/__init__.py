@@ -1,4 +1,4 @@
-"""Training under attack: data, partitions, models, workers."""
+"""Training under attack: data, partitions, models, workers, the rounds."""
 
 from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
@@ -12,20 +12,33 @@ from mixtailor.simulation.idx import read_idx
 from mixtailor.simulation.local import LocalTraining
 from mixtailor.simulation.models import MODELS, build, cnn, logistic, mlp, small_cnn
 from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
+from mixtailor.simulation.progress import watched
 from mixtailor.simulation.published import data_folder
 from mixtailor.simulation.randomness import seeded
+from mixtailor.simulation.rates import RATES, Constant, Cosine, Inverse, Rate, Steps
+from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
+from mixtailor.simulation.training import Outcome, Simulation
 
 __all__ = [
     "DATASETS",
     "MODELS",
     "PARTITIONS",
+    "RATES",
     "Batches",
+    "Constant",
+    "Cosine",
     "DataError",
     "Dataset",
     "Evaluation",
+    "Inverse",
     "Layout",
     "LocalTraining",
+    "Outcome",
+    "Rate",
+    "Settings",
+    "Simulation",
+    "Steps",
     "WorkerGradients",
     "build",
     "by_label",
@@ -48,4 +61,5 @@ __all__ = [
     "stream",
     "stream_seed",
     "synthetic",
+    "watched",
 ]

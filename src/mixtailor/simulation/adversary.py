@@ -1,0 +1,131 @@
+"""Who lies in a round, and what the liars send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from mixtailor.attacks import Informed
+from mixtailor.simulation.streams import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mixtailor.attacks import Attack
+    from mixtailor.simulation.settings import Settings
+
+__all__ = ["Adversary", "Cast"]
+
+
+class Cast:
+    """Who takes part in a round, and who of them is Byzantine: functions of the seed and the round alone.
+
+    Examples
+    --------
+    >>> from mixtailor.simulation import Settings
+    >>> cast = Cast(Settings(n=6, byzantine=2))
+    >>> workers, byzantine = cast(0)
+    >>> workers, len(byzantine), cast(1)[1] == byzantine
+    ((0, 1, 2, 3, 4, 5), 2, True)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.fixed = self._byzantine(())
+
+    def __call__(self, round: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The workers of a round, and the Byzantine ones among them, both in order."""
+        settings = self.settings
+        if settings.taking_part == settings.n:
+            workers = tuple(range(settings.n))
+        else:
+            drawn = stream(settings.seed, "participation", round).choice(
+                settings.n, settings.taking_part, replace=False
+            )
+            workers = tuple(sorted(int(worker) for worker in drawn))
+        byzantine = self.fixed if settings.identities == "fixed" else self._byzantine((round,))
+        present = set(workers)
+        return workers, tuple(worker for worker in byzantine if worker in present)
+
+    def _byzantine(self, position: tuple[int, ...]) -> tuple[int, ...]:
+        drawn = stream(self.settings.seed, "byzantine", *position).choice(
+            self.settings.n, self.settings.byzantine, replace=False
+        )
+        return tuple(sorted(int(worker) for worker in drawn))
+
+
+class Adversary:
+    """The Byzantine workers together: an attack, its memory, and its own randomness.
+
+    Parameters
+    ----------
+    attack : Attack or None
+        None, and the Byzantine workers send what is correct.
+    settings : Settings
+
+    Attributes
+    ----------
+    needs_own : bool
+        Whether the Byzantine workers' correct rows have to be computed.
+    memory : object
+        What the attack remembers; None where it remembers nothing.
+    """
+
+    def __init__(self, attack: Attack | None, settings: Settings) -> None:
+        self.attack, self.settings = attack, settings
+        self.needs_own = attack is None or attack.alone or attack.on_labels or isinstance(attack, Informed)
+        steady = settings.identities == "fixed" and settings.taking_part == settings.n
+        # Memory of rows by their places is of no use where the places change hands.
+        self.memory: Any = attack.begin() if attack is not None and (attack.remembers or steady) else None
+        if self.needs_own and settings.spread == "honest" and settings.byzantine and attack is not None:
+            raise ValueError(
+                f"{attack!r} starts from the Byzantine workers' own updates, and with spread='honest' they have no "
+                "data. Give spread='all'."
+            )
+
+    def rows(
+        self, honest: torch.Tensor, own: torch.Tensor | None, count: int, round: int
+    ) -> tuple[torch.Tensor, Mapping[str, object]]:
+        """The `count` rows that the Byzantine workers send, and what the attack found.
+
+        Rows that are not finite are hidden from the attack, which computes with them. Where chance gives a round more
+        Byzantine workers than the attack can use (it needs an honest majority), the rest repeat the last row; where it
+        gives too few for the attack, they hide behind the honest mean.
+        """
+        if self.attack is None:
+            assert own is not None
+            return own, {}
+        sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
+        used = count if self.attack.alone else min(count, len(sound) - 1)
+        if used < self.attack.least_f():
+            return sound.mean(0, keepdim=True).expand(count, -1), {}
+        made = self.attack.craft(
+            sound,
+            used,
+            own=None if own is None else own[:used],
+            state=self.memory,
+            rng=stream(self.settings.seed, "attacker", round),
+        )
+        rows: torch.Tensor = made.rows
+        if used < count:
+            rows = torch.cat([rows, rows[-1:].expand(count - used, -1)])
+        return rows, made.facts
+
+    def observe(self, answer: torch.Tensor) -> None:
+        """The server's answer of this round, which everybody sees."""
+        observe = getattr(self.memory, "observe", None)
+        if observe is not None:
+            observe(answer)
+
+
+def placed(
+    workers: tuple[int, ...], byzantine: tuple[int, ...], honest: torch.Tensor, wrong: torch.Tensor
+) -> torch.Tensor:
+    """All rows of a round, in the order of the workers."""
+    rows = torch.empty((len(workers), honest.shape[1]), dtype=honest.dtype, device=honest.device)
+    lies = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(byzantine)), device=honest.device)
+    rows[~lies] = honest
+    rows[lies] = wrong.to(honest.dtype)
+    return rows

@@ -1,0 +1,163 @@
+"""What a run leaves behind: one JSON line per evaluation, and the counts between them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mixtailor.rules import Aggregation
+
+__all__ = ["Records", "Tally", "read_records"]
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Tally:
+    """What happened in the rounds since the last evaluation.
+
+    Attributes
+    ----------
+    drawn : Counter
+        How often each rule was applied; of a MixTailor, each of its pool.
+    rule_seconds : dict
+        How long these took together.
+    selected, quarantined : Counter
+        How often each worker was chosen by a rule that chooses, and taken out for a proven fault.
+    lying : Counter
+        How often each worker was Byzantine.
+    byzantine_weight : float
+        The sum over rounds of the weight that Byzantine rows had in the answer, where it is a combination of rows.
+    """
+
+    rounds: int = 0
+    losses: float = 0.0
+    skipped: int = 0
+    weighed: int = 0
+    byzantine_weight: float = 0.0
+    drawn: Counter[str] = field(default_factory=Counter)
+    rule_seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    selected: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    lying: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(
+        self, result: Aggregation, workers: Sequence[int], byzantine: Sequence[int], facts: Mapping[str, object]
+    ) -> None:
+        """Count one round."""
+        self.rounds += 1
+        self.drawn[repr(result.rule)] += 1
+        lying = set(byzantine)
+        self.lying.update(str(worker) for worker in byzantine)
+        self.quarantined.update(str(workers[item.row]) for item in result.quarantined)
+        if result.update is None:
+            self.skipped += 1
+            return
+        if result.selected is not None and len(result.selected) < len(workers):
+            self.selected.update(str(workers[row]) for row in result.selected)
+        if result.weights is not None:
+            self.weighed += 1
+            self.byzantine_weight += float(sum(result.weights[k] for k, who in enumerate(workers) if who in lying))
+        size = facts.get("epsilon", facts.get("size"))
+        if isinstance(size, (int, float)):
+            self.sizes[f"{size:.3g}"] += 1
+
+    def plain(self) -> Record:
+        """The counts in types that JSON knows."""
+        return {
+            "train_loss": _finite(self.losses / self.rounds) if self.rounds else None,
+            "skipped": self.skipped,
+            "byzantine_weight": _finite(self.byzantine_weight / self.weighed) if self.weighed else None,
+            "drawn": dict(self.drawn),
+            "selected": dict(self.selected),
+            "quarantined": dict(self.quarantined),
+            "lying": dict(self.lying),
+            "sizes": dict(self.sizes),
+            "seconds": {name: round(spent, 6) for name, spent in self.seconds.items()},
+            "rule_seconds": {name: round(spent, 6) for name, spent in self.rule_seconds.items()},
+        }
+
+    def state(self) -> Record:
+        """Everything, for a checkpoint."""
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Tally:
+        """From what `state` gave."""
+        tally = cls()
+        for name, value in state.items():
+            if isinstance(value, dict):
+                getattr(tally, name).update(value)
+            else:
+                setattr(tally, name, value)
+        return tally
+
+
+class Records:
+    """A file of JSON lines that can be put back to where a checkpoint was made.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file; None keeps the records in memory alone.
+    length : int
+        How many bytes of it count. What is behind them was written after the checkpoint, and goes.
+
+    Examples
+    --------
+    >>> records = Records(None)
+    >>> records.write({"round": 0, "accuracy": 0.1})
+    >>> [record["round"] for record in records]
+    [0]
+    """
+
+    def __init__(self, path: Path | None, length: int = 0) -> None:
+        self.path, self.length = path, length
+        self._kept: list[Record] = []
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                if file.tell() < length:
+                    raise ValueError(f"{path} is shorter than its checkpoint says. Remove its folder to start again.")
+                file.truncate(length)
+            self._kept = read_records(path)
+
+    def write(self, record: Record) -> None:
+        """One line more, on the disk when this returns."""
+        self._kept.append(record)
+        if self.path is None:
+            return
+        line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        with self.path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.length += len(line)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file; a last line that was cut off is left out."""
+    kept = []
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        kept.append(json.loads(line))
+    return kept
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

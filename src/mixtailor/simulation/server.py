@@ -1,0 +1,53 @@
+"""The server: the weights, and the step that it takes with a rule's answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from mixtailor.simulation.settings import Settings
+
+__all__ = ["Server"]
+
+
+class Server:
+    """Weights and velocity; `step` moves them by an answer.
+
+    Parameters
+    ----------
+    weights : torch.Tensor
+        ``(d,)``, where training starts; it is copied.
+    settings : Settings
+
+    Examples
+    --------
+    >>> from mixtailor.simulation import Settings
+    >>> server = Server(torch.tensor([1.0]), Settings(learning_rate=0.5, momentum=0.0, weight_decay=0.0))
+    >>> server.step(torch.tensor([1.0]), 0)
+    >>> server.weights
+    tensor([0.5000])
+    """
+
+    def __init__(self, weights: torch.Tensor, settings: Settings) -> None:
+        self.weights = weights.detach().clone()
+        self.velocity = torch.zeros_like(self.weights) if settings.momentum else None
+        self.settings = settings
+
+    def learning_rate(self, round: int) -> float:
+        """eta in a round."""
+        return self.settings.learning_rate * self.settings.rate(round, self.settings.rounds)
+
+    def step(self, answer: torch.Tensor, round: int) -> None:
+        """One step. An answer in models or deltas is taken as the way that the server was told to go."""
+        settings = self.settings
+        if settings.sends == "models":
+            slope = self.weights - answer
+        elif settings.sends == "deltas":
+            slope = -answer
+        else:
+            slope = answer.add(self.weights, alpha=settings.weight_decay) if settings.weight_decay else answer
+        if self.velocity is not None:
+            slope = self.velocity.mul_(settings.momentum).add_(slope)
+        self.weights.sub_(slope, alpha=self.learning_rate(round))

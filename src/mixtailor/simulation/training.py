@@ -1,0 +1,354 @@
+"""Training under attack: the rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from mixtailor._checks import MissingPackageError
+from mixtailor.mixing import MixTailor, SeededEntropy
+from mixtailor.rules import FLTrust
+from mixtailor.rules.base import Part
+from mixtailor.simulation import checkpoint
+from mixtailor.simulation.adversary import Adversary, Cast, placed
+from mixtailor.simulation.download import written_whole
+from mixtailor.simulation.evaluation import Evaluation
+from mixtailor.simulation.gradients import WorkerGradients
+from mixtailor.simulation.models import build
+from mixtailor.simulation.partitions import iid
+from mixtailor.simulation.progress import Silent
+from mixtailor.simulation.records import Records, Tally
+from mixtailor.simulation.server import Server
+from mixtailor.simulation.settings import Settings
+from mixtailor.simulation.workers import Workers
+
+if TYPE_CHECKING:
+    import os
+
+    from mixtailor.attacks import Attack
+    from mixtailor.rules import Aggregation, Rule
+    from mixtailor.simulation.data import Dataset
+    from mixtailor.simulation.gradients import Loss
+    from mixtailor.simulation.progress import Progress
+    from mixtailor.simulation.records import Record
+    from mixtailor.simulation.workers import Partition
+
+__all__ = ["Outcome", "Simulation"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome:
+    """What training came to.
+
+    Attributes
+    ----------
+    weights : torch.Tensor
+        ``(d,)``, the last ones.
+    records : list of dict
+        One for each evaluation: accuracy, loss, and what happened since the one before.
+    diverged : int or None
+        The round in which no honest worker had a finite update any more; training stopped there.
+    """
+
+    weights: torch.Tensor
+    records: list[Record]
+    diverged: int | None
+
+    def accuracy(self, last: int = 5) -> float:
+        """The mean accuracy of the last evaluations, 0 to 1: never the best one."""
+        found = [float(record["accuracy"]) for record in self.records[-last:]]
+        return sum(found) / len(found)
+
+
+class Simulation:
+    r"""n workers, some of which lie, train one network through one rule.
+
+    In each round the honest workers compute their updates together, the attack makes the Byzantine rows from them,
+    *then* the rule is drawn and applied, and the server steps. Each use of chance has a stream of its own, spawned from
+    the seed: the server's draw, the attacker, the order of the data, dropout, who lies. Runs that differ in rule or
+    attack alone share data order, dropout and initial weights.
+
+    Parameters
+    ----------
+    data : Dataset
+    model : str or torch.nn.Module
+        A name of `mixtailor.simulation.MODELS`, with initial weights from the seed, or your own network as it is.
+    rule : Rule
+        Any. A MixTailor without a source of its own draws from a stream of the seed, which is for experiments only.
+    attack : Attack, optional
+        What the Byzantine workers do; without one they send what is correct.
+    settings : Settings
+        Who takes part, how the server steps, and how long.
+    partition : callable
+        Who holds which examples; iid by default.
+    folder : path, optional
+        Where records, checkpoints and the last weights go. A run that finds its checkpoint there goes on from it.
+    loss : callable
+        A mean over a batch.
+    checkpoint_seconds : float
+        How much time passes between checkpoints.
+    progress : Progress, optional
+        Who hears of rounds and evaluations.
+    tensorboard : bool
+        Whether accuracy and losses also go to TensorBoard files in the folder.
+
+    Examples
+    --------
+    >>> from mixtailor import Krum
+    >>> from mixtailor.attacks import Tailored
+    >>> from mixtailor.simulation import Settings, Simulation, synthetic
+    >>> settings = Settings(n=9, byzantine=2, rounds=20, batch=8, learning_rate=0.1, evaluate_every=10)
+    >>> outcome = Simulation(synthetic(), "logistic", Krum(f=2), Tailored(epsilon=10.0), settings=settings).run()
+    >>> [record["round"] for record in outcome.records]
+    [0, 10, 20]
+
+    Notes
+    -----
+    A rule that finds more faulty rows than it withstands skips the round, and the records count it. Where no honest
+    update is finite any more, training has diverged: the weights stay as they are, and so does their accuracy.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        model: str | nn.Module,
+        rule: Rule,
+        attack: Attack | None = None,
+        *,
+        settings: Settings | None = None,
+        partition: Partition = iid,
+        folder: str | os.PathLike[str] | None = None,
+        loss: Loss = nn.functional.cross_entropy,
+        checkpoint_seconds: float = 10.0,
+        progress: Progress | None = None,
+        tensorboard: bool = False,
+    ) -> None:
+        self.settings = settings = settings or Settings()
+        self.rule, self.folder = rule, None if folder is None else Path(folder)
+        network = build(model, data, seed=settings.seed)
+        self._entropy = _source(rule, settings.seed)
+        self._adversary = Adversary(attack, settings)
+        self._cast = Cast(settings)
+        gradients = WorkerGradients(network, loss)
+        self.layout = gradients.layout
+        self._workers = Workers(
+            gradients,
+            data,
+            partition,
+            settings,
+            without_data=self._cast.fixed if settings.spread == "honest" else (),
+            flip=getattr(attack, "labels", None) if attack is not None and attack.on_labels else None,
+        )
+        self._server = Server(self.layout.flatten(network), settings)
+        self._evaluate = Evaluation(network, data)
+        self._trusted = _has(rule, FLTrust)
+        self._progress: Progress = progress or Silent()
+        self._checkpoint_seconds = checkpoint_seconds
+        self._board = _board(self.folder) if tensorboard else None
+        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
+        self._round, self._tally = 0, Tally()
+        self._diverged: int | None = None
+        self._previous: torch.Tensor | None = None
+        self._records = self._resumed()
+
+    @property
+    def done(self) -> int:
+        """How many rounds are behind."""
+        return self._round
+
+    def run(self) -> Outcome:
+        """Train to the end, from the start or from where a checkpoint was made."""
+        saved = time.monotonic()
+        with warnings.catch_warnings():
+            # An iteration that stopped at its cap gives its best value; thousands of rounds need not each say so.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            if not len(self._records):
+                self._evaluated()
+            while self._round < self.settings.rounds:
+                drawn = self._one_round()
+                self._round += 1
+                self._progress.round(self._round, drawn)
+                last = self._round == self.settings.rounds
+                if last or self._round % self.settings.evaluate_every == 0:
+                    self._evaluated()
+                if self.folder is not None and (last or time.monotonic() - saved >= self._checkpoint_seconds):
+                    self._save()
+                    saved = time.monotonic()
+        if self._board is not None:
+            self._board.close()
+        return Outcome(self._server.weights, list(self._records), self._diverged)
+
+    def _one_round(self) -> str:
+        if self._diverged is not None:
+            self._tally.rounds += 1
+            return "diverged"
+        round, tally, watch = self._round, self._tally, _Watch(self._tally)
+        workers, byzantine = self._cast(round)
+        lying = set(byzantine)
+        honest = [worker for worker in workers if worker not in lying]
+        own = list(byzantine) if self._computes_own() else []
+        computing = [*honest, *own, *([self.settings.n] if self._trusted else [])]
+        rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own)
+        correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
+        tally.losses += float(losses[: len(honest)].mean())
+        watch.lap("gradients")
+        if not bool(torch.isfinite(correct.sum())) and int(torch.isfinite(correct).all(1).sum()) < 2:
+            self._diverged = round
+            tally.rounds += 1
+            return "diverged"
+        facts: Any = {}
+        if byzantine:
+            mine = rows[len(honest) : len(honest) + len(own)] if own else None
+            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round)
+            correct = placed(workers, byzantine, correct, wrong)
+        watch.lap("attack")
+        result = self._aggregated(correct, workers, lying, reference)
+        tally.rule_seconds[repr(result.rule)] += watch.lap("aggregation")
+        tally.add(result, workers, byzantine, facts)
+        if result.update is not None:
+            self._server.step(result.update, round)
+            self._previous = result.update
+            self._adversary.observe(result.update)
+        watch.lap("step")
+        return repr(result.rule)
+
+    def _aggregated(
+        self, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
+    ) -> Aggregation:
+        return self.rule.aggregate(
+            rows,
+            reference=reference,
+            honest=[row for row, worker in enumerate(workers) if worker not in lying],
+            round=self._round,
+            entropy=self._entropy,
+            on_fault="skip",
+        )
+
+    def _computes_own(self) -> bool:
+        """Whether Byzantine workers compute too: for an attack that asks, or to keep a momentum they will need."""
+        changing = self.settings.identities == "changing" and self._workers.momenta is not None
+        return self._adversary.needs_own or changing
+
+    def _evaluated(self) -> None:
+        started = time.perf_counter()
+        known = list(self._records)
+        if self._diverged is not None and known and known[-1].get("diverged") is not None:
+            accuracy, loss = known[-1]["accuracy"], known[-1]["loss"]
+        else:
+            accuracy, measured = self._evaluate(self._server.weights)
+            loss = measured if np.isfinite(measured) else None
+        self._tally.seconds["evaluation"] += time.perf_counter() - started
+        record = {
+            "round": self._round,
+            "accuracy": accuracy,
+            "loss": loss,
+            "learning_rate": self._server.learning_rate(max(0, self._round - 1)),
+            "diverged": self._diverged,
+            **self._tally.plain(),
+        }
+        self._tally = Tally()
+        self._records.write(record)
+        self._progress.evaluated(record)
+        if self._board is not None:
+            for name in ("accuracy", "loss", "train_loss"):
+                if record[name] is not None:
+                    self._board.add_scalar(name, record[name], self._round)
+
+    def _save(self) -> None:
+        assert self.folder is not None
+        state = {
+            "identity": self._identity,
+            "round": self._round,
+            "diverged": self._diverged,
+            "weights": self._server.weights,
+            "velocity": self._server.velocity,
+            "momenta": self._workers.momenta,
+            "previous": self._previous,
+            "memory": self._adversary.memory,
+            "entropy": self._entropy.state(),
+            "tally": self._tally.state(),
+            "records": self._records.length,
+        }
+        try:
+            checkpoint.save(self.folder / "checkpoint.npz", state)
+        except checkpoint.CannotKeep as error:
+            # Runs repeat bit for bit, so that one without checkpoints starts again and ends the same.
+            self._checkpoint_seconds = float("inf")
+            warnings.warn(f"This run keeps no checkpoints, and would start again: {error}", UserWarning, stacklevel=3)
+        if self._round == self.settings.rounds:
+            with written_whole(self.folder / "weights.npz") as file:
+                arrays: Any = {
+                    name: value.cpu().numpy() for name, value in self.layout.views(self._server.weights).items()
+                }
+                np.savez(file, **arrays)
+
+    def _resumed(self) -> Records:
+        if self.folder is None:
+            return Records(None)
+        path = self.folder / "checkpoint.npz"
+        if not path.exists():
+            return Records(self.folder / "metrics.jsonl")
+        state = checkpoint.load(path)
+        if state["identity"] != self._identity:
+            raise ValueError(
+                f"{path} belongs to a run with other settings, rule, attack or data. Give another folder, or remove it."
+            )
+        where = self._server.weights.device
+        self._server.weights = state["weights"].to(where)
+        self._server.velocity = None if state["velocity"] is None else state["velocity"].to(where)
+        self._workers.momenta = None if state["momenta"] is None else state["momenta"].to(where)
+        self._previous = None if state["previous"] is None else state["previous"].to(where)
+        self._round, self._diverged = state["round"], state["diverged"]
+        self._adversary.memory = state["memory"]
+        self._entropy.restore(state["entropy"])
+        self._tally = Tally.restored(state["tally"])
+        return Records(self.folder / "metrics.jsonl", state["records"])
+
+
+class _Watch:
+    """Adds up the time between laps."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally, self._last = tally, time.perf_counter()
+
+    def lap(self, name: str) -> float:
+        now = time.perf_counter()
+        spent, self._last = now - self._last, now
+        self._tally.seconds[name] += spent
+        return spent
+
+
+def _source(rule: Rule, seed: int) -> SeededEntropy:
+    """The rule's own source where it has one that repeats, so that an attacker can be given it; else a stream."""
+    if isinstance(rule, MixTailor) and isinstance(rule.entropy, SeededEntropy):
+        return rule.entropy
+    return SeededEntropy(seed).spawn("server")
+
+
+def _has(part: object, kind: type[Rule]) -> bool:
+    """Whether a rule, or a part of it, is of a kind."""
+    if isinstance(part, kind):
+        return True
+    if isinstance(part, (tuple, list)):
+        return any(_has(item, kind) for item in part)
+    if not isinstance(part, Part):
+        return False
+    return any(_has(getattr(part, item.name), kind) for item in dataclasses.fields(part))  # type: ignore[arg-type]
+
+
+def _board(folder: Path | None) -> Any:
+    if folder is None:
+        raise ValueError("tensorboard=True needs folder=, where its files go.")
+    try:
+        from torch.utils import tensorboard
+    except ImportError as error:
+        raise MissingPackageError("Writing for TensorBoard", "tensorboard", "train") from error
+    board: Any = tensorboard  # typed or not, as torch pleases
+    return board.SummaryWriter(str(folder / "tensorboard"))

@@ -1,0 +1,119 @@
+"""What the workers compute in a round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mixtailor.simulation.batches import Batches
+from mixtailor.simulation.gradients import WorkerGradients
+from mixtailor.simulation.local import LocalTraining
+from mixtailor.simulation.streams import stream, stream_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from mixtailor.simulation.data import Dataset
+    from mixtailor.simulation.partitions import Parts
+    from mixtailor.simulation.settings import Settings
+
+    Partition = Callable[[npt.NDArray[np.integer], int, np.random.Generator], Parts]
+    Labels = Callable[[torch.Tensor], torch.Tensor]
+
+__all__ = ["Workers"]
+
+
+class Workers:
+    """Each worker's part of the data, its batches, and the rows that it would correctly send.
+
+    Which examples a worker uses in which round follows from the seed, the worker and the round alone: runs that differ
+    in their rule or attack share them. Worker number n is the server itself, with its own few clean examples.
+
+    Parameters
+    ----------
+    gradients : WorkerGradients
+        The network and its loss.
+    data : Dataset
+    partition : callable
+        ``partition(labels, workers, random)``, one of those in `mixtailor.simulation.partitions` or alike.
+    settings : Settings
+    without_data : sequence of int
+        Workers that hold no examples, and compute nothing.
+    flip : callable, optional
+        What the labels of poisoned workers pass through.
+    """
+
+    def __init__(
+        self,
+        gradients: WorkerGradients,
+        data: Dataset,
+        partition: Partition,
+        settings: Settings,
+        *,
+        without_data: Sequence[int] = (),
+        flip: Labels | None = None,
+    ) -> None:
+        self.data, self.settings, self.flip = data, settings, flip
+        holders = [worker for worker in range(settings.n) if worker not in set(without_data)]
+        labels = data.train_labels.cpu().numpy()
+        dealt = partition(labels, len(holders), stream(settings.seed, "partition"))
+        root = stream(settings.seed, "root").permutation(len(data))[: settings.root]
+        # A worker without examples is never asked; one index stands for them, since a batch needs some.
+        parts: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64) for _ in range(settings.n)]
+        for worker, part in zip(holders, dealt, strict=True):
+            parts[worker] = part
+        self.batches = Batches([*parts, root], size=settings.batch, seed=settings.seed)
+        self._gradients = gradients
+        self._local = LocalTraining(
+            gradients,
+            learning_rate=settings.local_learning_rate,
+            momentum=settings.local_momentum,
+            weight_decay=settings.weight_decay,
+        )
+        self.momenta: torch.Tensor | None = None
+        if settings.worker_momentum:
+            # Of the server too: its own update has to be of the kind that the workers send.
+            shape = (settings.n + 1, gradients.layout.d)
+            self.momenta = torch.zeros(shape, dtype=gradients.layout.dtype, device=data.train_labels.device)
+
+    def rows(
+        self, weights: torch.Tensor, round: int, workers: Sequence[int], poisoned: Sequence[int] = ()
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What `workers` send, ``(k, d)``, and their losses ``(k,)``, in a buffer that the next call overwrites.
+
+        Parameters
+        ----------
+        weights : torch.Tensor
+            The server's, ``(d,)``.
+        round : int
+            Its number.
+        workers : sequence of int
+            Who computes, in the order of the rows.
+        poisoned : sequence of int
+            Those of them that learn from flipped labels.
+        """
+        seed = stream_seed(self.settings.seed, "dropout", round)
+        if self.settings.sends == "gradients":
+            inputs, labels = self._batch(round, workers, poisoned)
+            rows, losses = self._gradients(weights, inputs, labels, seed=seed)
+            if self.momenta is not None:
+                places = torch.as_tensor(np.asarray(workers), device=rows.device)
+                beta = self.settings.worker_momentum
+                rows = self.momenta[places].mul_(beta).add_(rows, alpha=1 - beta)
+                self.momenta[places] = rows
+            return rows, losses
+        tau = self.settings.local_steps
+        steps = (self._batch(round * tau + step, workers, poisoned) for step in range(tau))
+        models, losses = self._local(weights, steps, seed=seed)
+        return (models if self.settings.sends == "models" else models.sub_(weights)), losses.mean(1)
+
+    def _batch(self, number: int, workers: Sequence[int], poisoned: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        inputs, labels = self.data.train(self.batches(number, workers))
+        if self.flip is not None and poisoned:
+            wrong = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(poisoned)), device=labels.device)
+            labels = torch.where(wrong.unsqueeze(1), self.flip(labels), labels)
+        return inputs, labels

@@ -1,0 +1,340 @@
+"""Training under attack: what a round does, and that a seed decides everything."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mixtailor import (
+    CenteredClipping,
+    Comed,
+    FLTrust,
+    Krum,
+    Mean,
+    MixTailor,
+    Omniscient,
+    Resampling,
+    SeededEntropy,
+    TrimmedMean,
+)
+from mixtailor.attacks import (
+    ALIE,
+    ROP,
+    Attack,
+    KnowsDraw,
+    LabelFlip,
+    LineSearch,
+    Mimic,
+    NonFinite,
+    Oblivious,
+    SignFlip,
+    Tailored,
+)
+from mixtailor.rules import Rule
+from mixtailor.simulation import (
+    Batches,
+    Cosine,
+    Dataset,
+    Layout,
+    Outcome,
+    Settings,
+    Simulation,
+    WorkerGradients,
+    build,
+    by_label,
+    digits,
+    iid,
+    stream,
+    stream_seed,
+    synthetic,
+)
+
+
+def quick(**changes: Any) -> Settings:
+    """A run of a second."""
+    given: dict[str, Any] = {"n": 9, "byzantine": 2, "rounds": 12, "batch": 8, "learning_rate": 0.1}
+    return Settings(**{**given, "evaluate_every": 5, **changes})
+
+
+def trained(rule: Rule, attack: Attack | None = None, model: str = "logistic", **changes: Any) -> Outcome:
+    return Simulation(synthetic(), model, rule, attack, settings=quick(**changes)).run()
+
+
+def test_a_round_is_what_it_says() -> None:
+    """Two rounds worked out by hand from the parts: batches, gradients, attack, mean, SGD with momentum and decay."""
+    settings = quick(rounds=2, momentum=0.9, weight_decay=0.01, learning_rate=0.2)
+    data = synthetic()
+    outcome = Simulation(data, "logistic", Mean(), Tailored(epsilon=2.0), settings=settings).run()
+
+    model = build("logistic", data, seed=0)
+    layout = Layout.of(model)
+    weights = layout.flatten(model)
+    lying = stream(0, "byzantine").choice(9, 2, replace=False)
+    honest = [worker for worker in range(9) if worker not in lying]
+    batches = Batches(iid(data.train_labels.numpy(), 9, stream(0, "partition")), size=8, seed=0)
+    velocity = torch.zeros_like(weights)
+    for number in range(2):
+        seed = stream_seed(0, "dropout", number)
+        rows, _ = WorkerGradients(model)(weights, *data.train(batches(number, honest)), seed=seed)
+        answer = (rows.sum(0) + 2 * (-2.0) * rows.mean(0)) / 9
+        velocity = 0.9 * velocity + answer + 0.01 * weights
+        weights = weights - 0.2 * velocity
+    assert torch.allclose(outcome.weights, weights, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "attack"),
+    [
+        (lambda: MixTailor([Krum(f=2), Comed(), TrimmedMean(f=2)]), lambda: Tailored(epsilon=0.1)),
+        (lambda: Resampling(repeats=2) >> TrimmedMean(f=1), lambda: ALIE(z=1.0)),
+        (lambda: CenteredClipping(tau=1.0), lambda: ROP()),
+    ],
+)
+def test_a_seed_decides_everything(rule: Callable[[], Rule], attack: Callable[[], Attack]) -> None:
+    """The same seed gives the same bits, another seed other weights; the times alone differ."""
+    first, second = trained(rule(), attack()), trained(rule(), attack())
+    other = trained(rule(), attack(), seed=1)
+    assert torch.equal(first.weights, second.weights)
+    assert not torch.equal(first.weights, other.weights)
+    timeless = [[{k: v for k, v in r.items() if "seconds" not in k} for r in o.records] for o in (first, second)]
+    assert timeless[0] == timeless[1]
+
+
+def test_rules_share_the_order_of_the_data() -> None:
+    """Two rules that answer the same, whatever the attack, give the same weights: nothing else depends on them."""
+    one = trained(Omniscient(), Tailored(epsilon=0.1))
+    two = trained(Omniscient(), SignFlip())
+    assert torch.equal(one.weights, two.weights)
+
+
+def test_the_mean_collapses_and_a_median_does_not() -> None:
+    """On handwritten digits, two of twelve workers with epsilon = 10 undo the mean and leave the median."""
+    settings = quick(n=12, rounds=120, batch=16, learning_rate=0.05, momentum=0.9, evaluate_every=20)
+    reached = {
+        rule: Simulation(digits(), "mlp", rule, Tailored(epsilon=10.0), settings=settings).run().accuracy(1)
+        for rule in (Mean(), Comed(), Omniscient())
+    }
+    assert reached[Mean()] < 0.5
+    assert reached[Comed()] > 0.85
+    assert reached[Omniscient()] > 0.92
+
+
+def test_records_tell_what_happened() -> None:
+    """Who lies, what was drawn, whom Krum chose, and how many rounds each record covers."""
+    outcome = trained(MixTailor([Krum(f=2), Comed()]), Tailored(epsilon=0.1))
+    assert [record["round"] for record in outcome.records] == [0, 5, 10, 12]
+    covered = [sum(record["drawn"].values()) for record in outcome.records]
+    assert covered == [0, 5, 5, 2]
+    drawn = {name for record in outcome.records for name in record["drawn"]}
+    assert drawn <= {"Krum(f=2)", "Comed()"} and drawn
+    lying = stream(0, "byzantine").choice(9, 2, replace=False)
+    assert set(outcome.records[1]["lying"]) == {str(worker) for worker in lying}
+    krums = sum(record["drawn"].get("Krum(f=2)", 0) for record in outcome.records)
+    assert sum(sum(record["selected"].values()) for record in outcome.records) == krums
+    assert set(outcome.records[1]["rule_seconds"]) == set(outcome.records[1]["drawn"])
+    assert outcome.records[1]["train_loss"] > 0
+
+
+def test_faults_are_counted_and_named() -> None:
+    """Rows that are not finite are quarantined each round, by the workers that sent them."""
+    outcome = trained(Krum(f=2), NonFinite())
+    lying = {str(worker) for worker in stream(0, "byzantine").choice(9, 2, replace=False)}
+    assert outcome.records[1]["quarantined"] == dict.fromkeys(lying, 5)
+    assert torch.isfinite(outcome.weights).all()
+
+
+def test_more_faults_than_declared_skip_the_round() -> None:
+    outcome = trained(Krum(f=1), NonFinite())
+    assert outcome.records[-1]["skipped"] == 2
+    assert outcome.records[-1]["accuracy"] == outcome.records[0]["accuracy"]
+
+
+def test_byzantine_may_differ_from_the_declared_f() -> None:
+    assert trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=1).records[-1]["lying"].keys().__len__() == 1
+    assert len(trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=4).records[-1]["lying"]) == 4
+
+
+def test_without_byzantine_workers_no_attack_is_made() -> None:
+    attacked, plain = trained(Mean(), Tailored(epsilon=10.0), byzantine=0), trained(Mean(), None, byzantine=0)
+    assert torch.equal(attacked.weights, plain.weights)
+
+
+def test_identities_change_every_round() -> None:
+    outcome = trained(Krum(f=2), Tailored(epsilon=0.1), identities="changing", rounds=40, evaluate_every=40)
+    lying = outcome.records[-1]["lying"]
+    assert sum(lying.values()) == 80 and len(lying) == 9
+
+
+def test_partial_participation_draws_workers_anew() -> None:
+    """Six of twelve take part; Byzantine ones only when drawn; a majority of liars does not stop the attack."""
+    outcome = trained(Comed(), Tailored(epsilon=0.1), n=12, byzantine=4, participation=0.5, rounds=40)
+    lying = [sum(record["lying"].values()) for record in outcome.records]
+    assert 40 < sum(lying) < 120
+    assert torch.isfinite(outcome.weights).all()
+
+
+@pytest.mark.parametrize(
+    "attack", [Mimic(), Oblivious() | Tailored(epsilon=1.0), SignFlip(), LineSearch(ALIE(), Comed(), budget=4)]
+)
+@pytest.mark.parametrize(
+    "changes", [{}, {"worker_momentum": 0.9}, {"worker_momentum": 0.9, "identities": "changing"}], ids=str
+)
+def test_attacks_of_every_kind_run(attack: Attack, changes: dict[str, Any]) -> None:
+    """With memory, with own rows, alone, with a target: with and without momentum at the workers."""
+    assert torch.isfinite(trained(Comed(), attack, **changes).weights).all()
+
+
+def test_worker_momentum_follows_its_formula() -> None:
+    """Two rounds by hand: m <- beta m + (1 - beta) g, and the mean of the momenta is the step."""
+    settings = quick(n=4, byzantine=0, rounds=2, worker_momentum=0.5, momentum=0.0, weight_decay=0.0)
+    data = synthetic()
+    outcome = Simulation(data, "logistic", Mean(), settings=settings).run()
+    model = build("logistic", data, seed=0)
+    weights = Layout.of(model).flatten(model)
+    batches = Batches(iid(data.train_labels.numpy(), 4, stream(0, "partition")), size=8, seed=0)
+    momenta = torch.zeros(4, len(weights))
+    for number in range(2):
+        rows, _ = WorkerGradients(model)(weights, *data.train(batches(number)))
+        momenta = 0.5 * momenta + 0.5 * rows
+        weights = weights - 0.1 * momenta.mean(0)
+    assert torch.allclose(outcome.weights, weights, atol=1e-6)
+
+
+def test_one_local_step_is_a_gradient_step() -> None:
+    """With tau = 1 and no attack, deltas, models and gradients are three ways to the same weights."""
+    plain: dict[str, Any] = {"byzantine": 0, "momentum": 0.0, "weight_decay": 0.0}
+    gradients = trained(Mean(), **plain, learning_rate=0.1)
+    deltas = trained(Mean(), **plain, learning_rate=1.0, sends="deltas", local_learning_rate=0.1)
+    models = trained(Mean(), **plain, learning_rate=1.0, sends="models", local_learning_rate=0.1)
+    assert torch.allclose(gradients.weights, deltas.weights, atol=1e-5)
+    assert torch.allclose(gradients.weights, models.weights, atol=1e-5)
+
+
+def test_local_steps_learn_under_a_model_based_attack() -> None:
+    """Three local steps; the tailored attack turns the mean of the models round, and the median does not follow."""
+    changes: dict[str, Any] = {"sends": "models", "local_steps": 3, "learning_rate": 1.0, "momentum": 0.0, "rounds": 30}
+    robust = trained(Comed(), Tailored(epsilon=10.0), **changes)
+    assert robust.accuracy(1) > 0.8
+    assert trained(Mean(), Tailored(epsilon=10.0), **changes).accuracy(1) < robust.accuracy(1) - 0.2
+
+
+def test_flipped_labels_reach_the_gradients() -> None:
+    """A label flip that maps every label to itself changes nothing; a real one changes the weights."""
+
+    class Same(LabelFlip):
+        def labels(self, labels: Any) -> Any:
+            return labels
+
+    honest, same = trained(Mean(), None), trained(Mean(), Same())
+    assert torch.equal(honest.weights, same.weights)
+    assert not torch.equal(honest.weights, trained(Mean(), LabelFlip()).weights)
+
+
+def test_a_trusted_update_comes_from_the_server_s_own_examples() -> None:
+    assert trained(FLTrust(), Tailored(epsilon=10.0), rounds=60).accuracy(1) > 0.7
+
+
+def test_honest_workers_alone_hold_the_labels() -> None:
+    """By label with all data at ten honest workers, each label is learnt from: the paper's non-iid setting."""
+    settings = quick(n=12, rounds=60, spread="honest", batch=16)
+    simulation = Simulation(
+        synthetic(), "logistic", Omniscient(), Tailored(epsilon=0.1), settings=settings, partition=by_label
+    )
+    labels = synthetic().train_labels.numpy()
+    held = [set(labels[part]) for worker, part in enumerate(simulation._workers.batches.parts[:12])]
+    lying = set(simulation._cast.fixed)
+    assert sorted(label for worker, own in enumerate(held) if worker not in lying for label in own) == list(range(10))
+    assert simulation.run().accuracy(1) > 0.9
+    with pytest.raises(ValueError, match="spread='all'"):
+        Simulation(synthetic(), "logistic", Mean(), SignFlip(), settings=settings)
+
+
+def test_a_leaked_draw_is_the_server_s_draw() -> None:
+    """An attacker that knows the draw tries the very rule that the server then applies."""
+    rule = MixTailor([Krum(f=2, p=p) for p in (1.0, 2.0, 3.0)], entropy=SeededEntropy(5))
+    known: list[str] = []
+
+    class Spy(KnowsDraw):
+        def told(self, target: Rule, scene: Any) -> Rule:
+            told = super().told(target, scene)
+            known.append(repr(told))
+            return told
+
+    outcome = trained(rule, Spy() | LineSearch(Tailored(), rule, budget=4), evaluate_every=1)
+    assert known == [next(iter(record["drawn"])) for record in outcome.records[1:]]
+
+
+def test_divergence_ends_in_a_number() -> None:
+    """Weights beyond floating point stop the training and not the program; the accuracy is what it is."""
+    outcome = trained(Mean(), Tailored(epsilon=1e30), "mlp", rounds=30)
+    assert outcome.diverged is not None and outcome.records[-1]["diverged"] == outcome.diverged
+    assert outcome.records[-1]["round"] == 30 and 0 <= outcome.accuracy() < 0.5
+
+
+def test_schedules_are_followed() -> None:
+    outcome = trained(Mean(), rate=Cosine(), rounds=10, evaluate_every=5)
+    assert [round(record["learning_rate"], 4) for record in outcome.records] == [0.1, 0.0655, 0.0024]
+
+
+def test_your_own_network_and_tensors() -> None:
+    """Any module and any tensors: a residual network on two Gaussians."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return self.outer(inputs + torch.tanh(self.inner(inputs)))  # type: ignore[no-any-return]
+
+    labels = torch.arange(400) % 2
+    inputs = torch.randn(400, 4) + 2.0 * labels.unsqueeze(1)
+    data = Dataset("mine", 2, inputs[:300], labels[:300], inputs[300:], labels[300:])
+    outcome = Simulation(data, Residual(), Krum(f=2), Tailored(epsilon=10.0), settings=quick(rounds=50)).run()
+    assert outcome.accuracy(1) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"byzantine": 8}, "two honest workers"),
+        ({"rounds": 0}, "rounds >= 1"),
+        ({"momentum": 1.0}, "0 <= momentum < 1"),
+        ({"learning_rate": -1.0}, "learning_rate > 0"),
+        ({"participation": 0.0}, "participation"),
+        ({"local_steps": 2}, "deltas"),
+        ({"sends": "models", "worker_momentum": 0.5}, "local_momentum"),
+        ({"identities": "changing", "spread": "honest"}, "spread='all'"),
+        ({"weight_decay": -1.0}, "weight_decay"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        quick(**changes)
+
+
+def test_too_few_rows_for_the_rule_is_the_rule_s_error() -> None:
+    with pytest.raises(ValueError, match="n >= 2f"):
+        trained(Krum(f=4), Tailored())
+
+
+def test_accuracy_is_of_the_last_evaluations() -> None:
+    outcome = trained(Mean(), byzantine=0)
+    assert outcome.accuracy(2) == np.mean([record["accuracy"] for record in outcome.records[-2:]])
+
+
+def test_tensorboard_is_a_switch(tmp_path: Path) -> None:
+    """Where the package is absent, one sentence says what to install; where it is there, files appear."""
+    settings = quick()
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(ImportError, match="tensorboard"):
+            Simulation(synthetic(), "logistic", Mean(), settings=settings, folder=tmp_path, tensorboard=True)
+        return
+    Simulation(synthetic(), "logistic", Mean(), settings=settings, folder=tmp_path, tensorboard=True).run()
+    assert list((tmp_path / "tensorboard").iterdir())

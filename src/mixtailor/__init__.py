@@ -1,5 +1,7 @@
 """Keeps distributed and federated training on course when some of the workers lie."""
 
+from typing import TYPE_CHECKING, Any
+
 from mixtailor._checks import FaultError
 from mixtailor._version import __version__
 from mixtailor.mixing import (
@@ -41,6 +43,9 @@ from mixtailor.rules import (
     TrimmedMean,
 )
 
+if TYPE_CHECKING:
+    from mixtailor import attacks, theory
+
 __all__ = [
     "ARC",
     "CAF",
@@ -81,7 +86,18 @@ __all__ = [
     "SystemEntropy",
     "TrimmedMean",
     "__version__",
+    "attacks",
     "default_pool",
     "make_rule",
     "paper_pool",
+    "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The attackers and the theory load when they are first asked for."""
+    if name in ("attacks", "theory"):
+        from importlib import import_module
+
+        return import_module(f"mixtailor.{name}")
+    raise AttributeError(f"module 'mixtailor' has no attribute {name!r}")

@@ -19,8 +19,8 @@ GROUP = "mixtailor.rules"
 
 
 def snake(name: str) -> str:
-    """A class's name as users write it: "TrimmedMean" is "trimmed_mean", "FLTrust" is "fltrust"."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    """A class's name as users write it: "TrimmedMean" is "trimmed_mean", "DnC" is "dnc"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def own_rules() -> dict[str, type[Rule]]:
@@ -81,25 +81,27 @@ def make(text: str, **parameters: Any) -> Rule:
     """
     *fronts, last = [part.strip() for part in text.split(">>")]
     used: set[str] = set()
+    taken: set[str] = {"f"}
     known = own_preaggregations()
     for front in fronts:
         if snake(front) not in known:
             refuse(f"There is no pre-aggregation {front!r}. {nearest(snake(front), list(known))}")
-    rule: Rule = _built(find(last), parameters, used)
+    rule: Rule = _built(find(last), parameters, used, taken)
     for front in reversed(fronts):
-        rule = _built(known[snake(front)], parameters, used) >> rule
+        rule = _built(known[snake(front)], parameters, used, taken) >> rule
     unknown = set(parameters) - used - {"f"}
     if unknown:
         refuse(
-            f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(used | {'f'}))}"
+            f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(taken))}"
         )
     return rule
 
 
-def _built(kind: Callable[..., Any], parameters: dict[str, Any], used: set[str]) -> Any:
+def _built(kind: Callable[..., Any], parameters: dict[str, Any], used: set[str], taken: set[str]) -> Any:
     if dataclasses.is_dataclass(kind):
         accepted = {item.name for item in dataclasses.fields(kind) if item.init}
         given = {name: value for name, value in parameters.items() if name in accepted}
+        taken.update(accepted)
     else:
         given = dict(parameters)
     used.update(given)

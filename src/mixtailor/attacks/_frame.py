@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,9 @@ def frame_of(scene: Scene, count: int, extra: Sequence[Point] = (), *, spread: b
     beside: list[Point] = []
     if spread:
         deviation = honest.columns(Deviation())
-        turned = honest.formula(lambda _start, _stop, x, s: ((x < 0) * 1.0 - (x > 0) * 1.0) * s, honest.mean(), deviation)
+        turned = honest.formula(
+            lambda _start, _stop, x, s: ((x < 0) * 1.0 - (x > 0) * 1.0) * s, honest.mean(), deviation
+        )
         # Computed once: a search asks for them in every pass of every candidate.
         beside = [honest.given(flat(honest, point)) for point in (deviation, turned)]
     updates = honest.beside(*beside, *extra)
@@ -111,3 +114,8 @@ def principal(honest: Updates, count: int) -> tuple[Floats, float]:
     # About the mean: weights that sum to zero.
     rows = [vectors[:, k] - vectors[:, k].mean() for k in kept]
     return np.array(rows).reshape(len(rows), m), unit
+
+
+def _turned(_start: int, _stop: int, mean: Any, deviation: Any) -> Any:
+    """The deviations with the signs that point against the mean."""
+    return ((mean < 0) * 1.0 - (mean > 0) * 1.0) * deviation

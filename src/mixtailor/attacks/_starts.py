@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mixtailor.attacks._formulas import flat
 from mixtailor.attacks._frame import Frame, frame_of
 from mixtailor.attacks.alie import ALIE
 from mixtailor.attacks.base import Attack, Scene
@@ -51,7 +52,8 @@ def started(scene: Scene, attacks: Sequence[Attack], count: int) -> tuple[Frame,
             warnings.simplefilter("ignore", UserWarning)  # that a formula gives no attack is no matter to a search
             rows.append((repr(attack), attack.points(own)))
     extra = list(dict.fromkeys(p for _, points in rows for p in points if not _inside(p, scene)))
-    frame = frame_of(scene, count, extra)
+    # Computed once: a search asks for them in every pass of every candidate.
+    frame = frame_of(scene, count, [scene.honest.given(flat(scene.honest, point)) for point in extra])
     first = frame.updates.n - len(extra)
     place = {id(point): first + k for k, point in enumerate(extra)}
     eye = np.eye(frame.updates.n)

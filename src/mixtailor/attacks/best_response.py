@@ -1,15 +1,16 @@
 """The best response to a mixture: rows that make the expected answer as bad as a search can."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from mixtailor._checks import check_count, check_fraction, refuse
 from mixtailor.attacks._evolution import Record, evolve
-from mixtailor.attacks._frame import Frame, frame_of
+from mixtailor.attacks._frame import Frame
 from mixtailor.attacks._starts import SIMPLE, Start, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
@@ -19,8 +20,11 @@ from mixtailor.updates.engine import Floats
 
 __all__ = ["BestResponse", "quantile"]
 
+_Value = Callable[[Floats], float]
+
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
+STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class BestResponse(Attack):
     The search starts from simple attacks and moves the rows of the best of them, :math:`b^0`, in the span of a few
     telling directions :math:`v_k` of length one: the mean, the deviation of each coordinate, the same against the
     mean's signs, and the leading principal directions. :math:`\rho` is the honest rows' distance to their mean. First
-    all rows move together, then in groups, both by covariance matrix adaptation.
+    all rows move together, then in groups.
 
     Parameters
     ----------
@@ -66,9 +70,10 @@ class BestResponse(Attack):
     its start has failed and says so), the payoff of each rule, the value against the number of candidates, and the
     number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
 
-    The payoff looks one step ahead. The answers jump where a selecting rule changes its mind, so that methods which
-    model the value do badly: on gradients of a small network, covariance matrix adaptation reached lower values with the
-    same budget than scipy's differential evolution and Nelder and Mead's method (``docs/adversary.md``).
+    The payoff looks one step ahead. The answers jump where a selecting rule changes its mind, and a search has a few
+    hundred candidates at most: on gradients of two small networks an evolution strategy with one parent reached lower
+    values than covariance matrix adaptation, and scipy's differential evolution hardly left its start; Nelder and
+    Mead's method came near it (``docs/adversary.md`` has the figures).
     """
 
     target: Rule
@@ -124,31 +129,53 @@ class BestResponse(Attack):
         }
         return [point.with_facts(**told) for point in points]
 
-    def _from_starts(self, value: "_Value", starts: Sequence[Start]) -> Start:
+    def _from_starts(self, value: _Value, starts: Sequence[Start]) -> Start:
         found = [value(start.rows) for start in starts[: self.budget]]
         return starts[int(np.argmin(found))]
 
-    def _improve(self, value: "_Value", frame: Frame, record: Record, trials: Trials) -> None:
-        f, k = trials.scene.f, len(frame.directions)
-        left = self.budget - record.tried
-        stages = [1] if min(self.groups, f) == 1 else [1, min(self.groups, f)]
-        for stage, groups in enumerate(stages):
+    def _improve(self, value: _Value, frame: Frame, record: Record, trials: Trials) -> None:
+        f, left = trials.scene.f, self.budget - record.tried
+        stages = sorted({1, min(self.groups, f)})
+        for number, groups in enumerate(stages):
+            share = left if number == len(stages) - 1 else int(_EQUAL * left)
+            left -= share
             base = record.best
             assert base is not None
-            share = left if stage == len(stages) - 1 else int(_EQUAL * left)
-            left -= share
-            member = np.arange(f) % groups
-
-            def moved(theta: Floats, base: Floats = base, member: "np.ndarray[tuple[int], np.dtype[np.intp]]" = member,
-                      groups: int = groups) -> float:
-                steps = theta.reshape(groups, k + 1)[member]
-                stretch = np.exp(np.clip(steps[:, :1], -20.0, 20.0))
-                return value(frame.centre + stretch * (base - frame.centre) + frame.unit * steps[:, 1:] @ frame.directions)
-
             if share > 1:
-                evolve(moved, np.zeros(groups * (k + 1)), step=0.3, budget=share, rng=trials.scene.random)
+                moved = partial(_moved, frame, base, np.arange(f) % groups)
+                size = groups * (len(frame.directions) + 1)
+                evolve(
+                    lambda theta, moved=moved: value(moved(theta)),  # type: ignore[misc]  # bound in the loop
+                    np.zeros(size),
+                    step=STEP,
+                    budget=share,
+                    rng=trials.scene.random,
+                )
 
     def _value(self, payoffs: Sequence[float], shares: Sequence[float]) -> float:
         if self.quantile is None:
             return math.fsum(p * u for p, u in zip(shares, payoffs, strict=True))
         return quantile(payoffs, shares, self.quantile)
+
+
+def _moved(frame: Frame, base: Floats, member: "np.ndarray[tuple[int], np.dtype[np.intp]]", theta: Floats) -> Floats:
+    """The rows of a start, each group stretched about the honest mean and moved in the frame's directions."""
+    steps = theta.reshape(-1, len(frame.directions) + 1)[member]
+    stretch = np.exp(np.clip(steps[:, :1], -20.0, 20.0))
+    rows: Floats = frame.centre + stretch * (base - frame.centre) + frame.unit * steps[:, 1:] @ frame.directions
+    return rows
+
+
+def quantile(values: Sequence[float], shares: Sequence[float], level: float) -> float:
+    """The least value that is not exceeded with a probability of `level`.
+
+    Examples
+    --------
+    >>> quantile([3.0, 1.0, 2.0], [0.5, 0.25, 0.25], 0.5)
+    2.0
+    """
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(np.asarray(shares, np.float64)[order])
+    # Rounding in the sum of the shares is not to skip a value.
+    place = int(np.searchsorted(reached, level - 1e-12))
+    return float(values[order[min(place, len(order) - 1)]])

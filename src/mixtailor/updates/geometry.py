@@ -117,7 +117,7 @@ def distances(root: "Updates", weights: "Floats") -> "Floats":
     middle = centred(root, points)
     inner = used @ middle.products @ used.T
     norms = np.diag(inner)
-    squares = norms[:, None] + norms[None, :] - 2.0 * inner
+    squares = norms[:, None] + norms[None, :] - (inner + inner.T)  # symmetric to the bit, as distances must be
     # Two mixed rows that both hold a far row: only the difference of their weights says what cancels.
     touched = np.nonzero((used[:, middle.far] != 0.0).any(axis=1))[0]
     for row in touched:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 from benchmarks._page import fill, page_parts, short, show
@@ -50,7 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     elif plan.peers is not None and not plan.peers.exists():
         print(f"The peers are not installed ({PEERS.parent.parent.name} is missing): `make bench-peers` does it.")
 
+    start = time.monotonic()
+
     def say(text: str) -> None:
+        text = f"{time.monotonic() - start:4.0f} s  {text}" if text else text
         print(
             f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr
         )

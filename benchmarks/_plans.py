@@ -84,7 +84,7 @@ def full() -> Plan:
 
 def quick() -> Plan:
     """A minute: fewer samples, and fewer coordinates where there are many rows."""
-    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 17), Size(100, 1 << 17), 3, 0.3, ("Comed", "Krum"))
+    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 19), Size(100, 1 << 19), 3, 0.3, ("Comed", "Krum"))
 
 
 def tiny() -> Plan:

@@ -88,7 +88,7 @@ def _table(plan: Plan, wanted: set[str], say: Callable[[str], None]) -> tuple[Me
             say("peers: a first look")
             worker = stack.enter_context(Worker("benchmarks.peers.tasks", plan.peers))
             agreements = list(against_peers.agreement(worker, plan.small))
-            rivals, facts = against_peers.contenders(worker, plan.table)
+            rivals, facts = against_peers.contenders(worker, plan.table, against_peers.hopeless(agreements))
         table = measure(
             plan, plan.table, tasks_of_table(), ("gradients", "far"), extra={"tiny": _NORMS}, peers=rivals, say=say
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,32 @@ from benchmarks._pipe import TaskError, Worker
 from benchmarks._plans import Size
 from benchmarks._table import entries
 
-__all__ = ["agreement", "contenders", "findings"]
+__all__ = ["agreement", "contenders", "findings", "hopeless"]
 
 CLAIM = "against_peers"
 KEPT = 2  # of all libraries and forms that have a rule, how many go on to the interleaved run
 TOLERANCE = 1e-3  # of the spread of a coordinate: float32 sums in another order
 
 
-def contenders(worker: Worker, size: Size) -> tuple[list[Contender], dict[str, Any]]:
+def hopeless(answers: Iterable[Finding]) -> set[str]:
+    """Peers that took ten times as long as another for the same rule, on rows of a small size."""
+    best: dict[str, float] = {}
+    known = {each.what: float(each.facts["seconds"]) for each in answers if "seconds" in each.facts}
+    for task, seconds in known.items():
+        rule = task.partition(" @ ")[0]
+        best[rule] = min(seconds, best.get(rule, seconds))
+    return {task for task, seconds in known.items() if seconds > 10 * best[task.partition(" @ ")[0]]}
+
+
+def contenders(worker: Worker, size: Size, without: Collection[str] = ()) -> tuple[list[Contender], dict[str, Any]]:
     """The fastest peers of each rule by a first look, and what that look saw."""
     told = worker.ask("data", n=size.n, d=size.d, f=size.f)
     looks: dict[str, dict[str, float]] = defaultdict(dict)
     errors: dict[str, str] = {}
     for task in told["tasks"]:
         rule = task.partition(" @ ")[0]
+        if task in without:
+            continue
         try:
             cold = worker.ask("time", task=task, calls=1)["seconds"][0]
             best = min(looks[rule].values(), default=cold)
@@ -88,10 +100,19 @@ def agreement(worker: Worker, size: Size) -> Iterator[Finding]:
             rule = task.partition(" @ ")[0]
             path = Path(folder) / "answer.npy"
             try:
-                worker.ask("answer", task=task, path=str(path))
+                seconds = worker.ask("answer", task=task, path=str(path))["seconds"]
             except TaskError as error:
                 yield Finding("agreement", task, str(size), float("nan"), "spreads", note=str(error))
                 continue
             away = float(np.abs(np.load(path) - rules[rule](rows)).max()) / unit
             remark = told["remarks"].get(task, "")
-            yield Finding("agreement", task, str(size), away, "spreads", None if remark else TOLERANCE, note=remark)
+            yield Finding(
+                "agreement",
+                task,
+                str(size),
+                away,
+                "spreads",
+                None if remark else TOLERANCE,
+                note=remark,
+                facts={"seconds": seconds},
+            )

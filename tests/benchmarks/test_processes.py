@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import against_peers, first_call, peak_memory, threads
+from benchmarks._findings import Finding
 from benchmarks._measured import measure
 from benchmarks._pipe import TaskError, Worker
 from benchmarks._plans import Size, tiny
@@ -23,6 +24,7 @@ def test_a_peer_is_timed_between_our_calls_and_its_answers_are_compared() -> Non
         assert answers["TrimmedMean @ Plain (numpy)"].limit is None
         assert answers["TrimmedMean @ Plain (numpy)"].value > 0.01
         assert "no such rule" in answers["Krum @ Plain (numpy)"].note
+        assert against_peers.hopeless(answers.values()) == set()
         rivals, facts = against_peers.contenders(worker, size)
         assert {rival.key for rival in rivals} == {"peer/Comed @ Plain (numpy)", "peer/TrimmedMean @ Plain (numpy)"}
         assert "no such rule" in facts["errors"]["Krum @ Plain (numpy)"]
@@ -65,3 +67,11 @@ def test_threads_are_compared_and_answers_checked() -> None:
     assert found["wrong answers from four threads at once"].met is True
     assert found["wrong answers after a fork"].met is True
     assert found["Comed, one thread over two"].value > 0
+
+
+def test_hopeless_peers_are_those_ten_times_slower_than_another_at_the_same_rule() -> None:
+    seconds = {"Krum @ A": 1.0, "Krum @ B": 9.0, "Krum @ C": 11.0, "Comed @ C": 50.0}
+    answers = [
+        Finding("agreement", task, "", 0.0, "spreads", facts={"seconds": each}) for task, each in seconds.items()
+    ]
+    assert against_peers.hopeless(answers) == {"Krum @ C"}

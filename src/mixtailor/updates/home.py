@@ -111,6 +111,10 @@ class Home(Updates):
     def given_coordinates(self, vector: Any, which: Integers) -> Floats:
         """Some coordinates of a vector from outside."""
 
+    def picked(self, run: Any, which: Integers) -> Floats:
+        """Some numbers of a run that this process computed, by their place in it."""
+        return self.given_coordinates(run, which)
+
     def evaluate(self, point: Point) -> Any:
         """The point's coordinates, in a new answer."""
         answer = self.new()

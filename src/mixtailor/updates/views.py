@@ -145,12 +145,14 @@ class Beside(_View):
         return np.asarray(small.at(small.columns(point.statistic)))
 
     def _by_runs(self, point: Point, which: Integers) -> Floats:
-        found = np.empty(len(which))
-        for start, stop in self.runs():
+        def question(start: int, stop: int) -> Any:
+            found = np.zeros(len(which))
             here = (which >= start) & (which < stop)
             if here.any():
-                found[here] = self.home.given_coordinates(self.values(point, start, stop), which[here] - start)
-        return found
+                found[here] = self.home.picked(self.values(point, start, stop), which[here] - start)
+            return found
+
+        return self._total(question, size=len(which))
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         inside = self._root is not self

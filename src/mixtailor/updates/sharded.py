@@ -1,0 +1,259 @@
+"""Rows whose coordinates are shared out over the ranks of a `torch.distributed` group."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from mixtailor._checks import refuse
+from mixtailor.updates.arrays import in_memory, is_torch
+from mixtailor.updates.base import Updates
+from mixtailor.updates.engine import Floats, Integers
+from mixtailor.updates.home import Home
+from mixtailor.updates.points import Combination, Point
+from mixtailor.updates.receive import Arrival, receive
+
+__all__ = ["Sharded", "Shards", "bounds"]
+
+# Up to so many numbers from all ranks together are gathered and summed by each: one message, where a sum on the first
+# rank that is told to the others takes two.
+_GATHERED = 1 << 16
+
+
+def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
+    """The coordinates of one of `count` slices: all are of width ceil(d / count), but for the last ones.
+
+    Examples
+    --------
+    >>> [bounds(10, 4, rank) for rank in range(4)]
+    [(0, 3), (3, 6), (6, 9), (9, 10)]
+    """
+    width = -(-d // count)
+    start = min(rank * width, d)
+    return start, min(start + width, d)
+
+
+class Shards:
+    """How d coordinates are shared out over a group, and how its ranks come to the same numbers.
+
+    Laws: every rank gets the same bits, so that all decide alike; every rank makes the same calls in the same order.
+
+    Parameters
+    ----------
+    d : int
+        The coordinates of all slices together.
+    group : ProcessGroup, optional
+        The ranks that take part; all of them by default.
+    """
+
+    def __init__(self, d: int, group: "dist.ProcessGroup | None" = None) -> None:
+        self.d, self.group = d, group
+        self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
+        if self.rank < 0:
+            refuse("This rank is not in the group. Call on the ranks of the group only.")
+        self.start, self.stop = bounds(d, self.count, self.rank)
+        self.width = -(-d // self.count)
+        self._first = dist.get_global_rank(dist.group.WORLD if group is None else group, 0)
+        on_gpu = dist.get_backend(group) == "nccl"
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+    def gathered(self, values: Any) -> Any:
+        """A numpy array of one shape from every rank, stacked in the order of the ranks."""
+        sent = torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+        every = sent.new_empty((self.count, *sent.shape))
+        dist.all_gather_into_tensor(every.view(-1), sent.view(-1), group=self.group)
+        return every.cpu().numpy()
+
+    def together(self, values: Floats, *, maximum: bool = False) -> Floats:
+        """The sums, or the maxima, of what the ranks have; the same bits everywhere."""
+        if values.size * self.count <= _GATHERED:
+            every = self.gathered(values)
+            with np.errstate(all="ignore"):  # what is not finite is looked for by whoever asked
+                return np.asarray(every.max(axis=0) if maximum else every.sum(axis=0))
+        # A maximum of NaN and a number is either, by the backend; infinity is as good a sign of a faulty row.
+        whole = np.where(np.isnan(values), np.inf, values) if maximum else values
+        total = torch.from_numpy(np.ascontiguousarray(whole)).to(self.device, copy=True)
+        dist.reduce(total, self._first, op=dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM, group=self.group)
+        dist.broadcast(total, self._first, group=self.group)
+        return np.asarray(total.cpu().numpy())
+
+    def from_first(self, values: Any) -> Any:
+        """What the first rank has, a numpy array of one shape on all ranks."""
+        told = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, copy=True)
+        dist.broadcast(told, self._first, group=self.group)
+        return told.cpu().numpy()
+
+
+class Sharded(Home):
+    """All n rows on this rank's slice of the coordinates; the ranks of the group have the others.
+
+    Distances and products are sums over the ranks, columnwise statistics are this rank's own, an answer is this rank's
+    slice. A sign of a non-finite entry that one rank sees is kept until the pass ends and travels with the numbers that
+    the ranks exchange then, so that all look for the row, and take it out, together.
+
+    Parameters
+    ----------
+    part : Home
+        The rows on this rank's coordinates.
+    shards : Shards
+    """
+
+    def __init__(self, part: Home, shards: Shards, arrival: "Callable[[Sharded], Arrival] | None" = None) -> None:
+        super().__init__(part.n, shards.d, part.engine, part.call, part.received)
+        if part.d != shards.stop - shards.start:
+            refuse(f"This rank's slice needs {shards.stop - shards.start} coordinates and has {part.d}.")
+        self.part, self.shards = part, shards
+        self._arrived = arrival
+        self._passing = False
+        self._doubtful = False
+        part._examined = True  # faults are looked for by all ranks together, never by one of them
+
+    @classmethod
+    def of(cls, rows: Any, shards: Shards, *, faults: Mapping[int, str] | None = None) -> "Sharded":
+        """The home of rows in any form, each on this rank's coordinates.
+
+        Parameters
+        ----------
+        rows : array, tensor or sequence
+            The rows that are sound, in their order.
+        shards : Shards
+        faults : mapping, optional
+            Rows as received that are not among them, and what is wrong with each; the same on all ranks.
+        """
+        known = dict(faults or {})
+        own = receive(rows)
+        if own.faults:
+            refuse(f"Rows {sorted(own.faults)} of this slice are not of the shape or type of the others.")
+        n = own.n + len(known)
+        own.home.received = tuple(row for row in range(n) if row not in known)
+        return cls(own.home, shards, lambda home: Arrival(home, dict(known), n, own.restore, own.flatten))
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """What was received; a reference is this rank's slice of it, and so is the answer."""
+        return self._arrived and self._arrived(self)
+
+    # Coordinates are counted over all ranks; the slice counts its own.
+
+    def _shifted(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        at = self.shards.start
+        return [(start + at, stop + at) for start, stop in runs]
+
+    def runs(self) -> list[tuple[int, int]]:
+        return self._shifted(self.part.runs())
+
+    def view_runs(self, n: int) -> list[tuple[int, int]]:
+        return self._shifted(self.part.view_runs(n))
+
+    def block(self, start: int, stop: int) -> Any:
+        return self.part.block(start - self.shards.start, stop - self.shards.start)
+
+    def slice(self, answer: Any, start: int, stop: int) -> Any:
+        return self.part.slice(answer, start - self.shards.start, stop - self.shards.start)
+
+    def given_values(self, vector: Any, start: int, stop: int) -> Any:
+        return self.part.given_values(vector, start - self.shards.start, stop - self.shards.start)
+
+    def _own(self, which: Integers) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        return np.asarray((which >= self.shards.start) & (which < self.shards.stop))
+
+    def coordinates(self, which: Integers) -> Floats:
+        here = self._own(which)
+        found = self.part.coordinates(which[here] - self.shards.start)
+        placed = np.zeros((self.n, len(which)))
+        placed[:, here] = found
+        return self.reduce(placed).astype(found.dtype)
+
+    def given_coordinates(self, vector: Any, which: Integers) -> Floats:
+        here = self._own(which)
+        placed = np.zeros(len(which))
+        placed[here] = self.part.given_coordinates(vector, which[here] - self.shards.start)
+        return self.reduce(placed)
+
+    def picked(self, run: Any, which: Integers) -> Floats:
+        return self.part.given_coordinates(run, which)
+
+    def only(self, rows: Sequence[int]) -> "Sharded":
+        left = Sharded(self.part.only(rows), self.shards)
+        left.call = self.call
+        return left
+
+    def new(self) -> Any:
+        return self.part.new()
+
+    def copy_row(self, row: int, answer: Any) -> None:
+        self.part.copy_row(row, answer)
+
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        refuse(
+            "An audited draw needs the digests of whole rows, and this rank holds a slice of each. "
+            "Use one aggregator, which receives whole rows."
+        )
+
+    def _zero_is_exact(self, p: float) -> bool:
+        return self.part._zero_is_exact(p)
+
+    # What all ranks do together.
+
+    def gathered(self, jobs: Sequence[Callable[[], Any]]) -> Any:
+        outer, self._passing = self._passing, True
+        try:
+            return self.part.gathered([*jobs[:-1], partial(self._last, jobs[-1])])
+        finally:
+            self._passing = outer
+
+    def _last(self, job: Callable[[], Any]) -> Any:
+        """The last job of a pass; an engine that keeps its doubts on a device tells them now."""
+        answer = job()
+        doubts = getattr(self.engine, "doubts", [])
+        if doubts:
+            self._doubtful |= bool(torch.stack(doubts).any())
+            doubts.clear()
+        return answer
+
+    def reduce(self, total: Floats, *, maximum: bool = False) -> Floats:
+        values = np.append(np.asarray(total, np.float64).reshape(-1), float(self._doubtful))
+        self._doubtful = False
+        together = self.shards.together(values, maximum=maximum)
+        if together[-1] > 0.0:
+            self.examine()
+        return together[:-1].reshape(np.shape(total))
+
+    def examine(self) -> None:
+        if self._passing:  # the other ranks may have seen nothing
+            self._doubtful = True
+        else:
+            super().examine()
+
+    def evaluate(self, point: Point) -> Any:
+        if isinstance(point, Combination):
+            # Ranks on different processors may differ in the last bit of what they decided from the same numbers.
+            point = replace(point, weights=self.shards.from_first(point.weights))
+        return super().evaluate(point)
+
+    def _fill(self, over: Updates, write: Any) -> None:
+        finite = self.gathered([partial(write, start, stop) for start, stop in over.runs()]).all()
+        if self.reduce(np.array([0.0 if finite else 1.0]))[0] > 0.0:
+            self.examine()
+
+    # Plain callables see whole rows, so every rank holds all of them for the time of the call.
+
+    def assemble(self, matrices: list[Any]) -> Any:
+        own = self.part.assemble(matrices)
+        tensor = own if is_torch(own) else torch.from_numpy(own)
+        width = self.shards.width
+        sent = tensor.new_zeros((len(tensor), width), device=self.shards.device)
+        sent[:, : tensor.shape[1]] = tensor
+        every = sent.new_empty((self.shards.count, *sent.shape))
+        dist.all_gather_into_tensor(every.view(-1), sent.view(-1), group=self.shards.group)
+        whole = every.transpose(0, 1).reshape(len(tensor), -1)[:, : self.d].contiguous()
+        return whole.to(tensor.device) if is_torch(own) else whole.cpu().numpy()
+
+    def adopt(self, answer: Any, rule: str) -> Any:
+        whole = super().adopt(in_memory(answer.detach().cpu()) if is_torch(answer) else answer, rule)
+        told = self.shards.from_first(whole)
+        return self.part.adopt(told[self.shards.start : self.shards.stop], rule)

@@ -1,0 +1,73 @@
+"""A group of real processes for a test: started, awaited for a bounded time, ended by their own handles."""
+
+import datetime
+import multiprocessing
+import pickle
+import time
+import traceback
+
+import torch
+import torch.distributed as dist
+
+SECONDS = 120
+
+
+def _rank(body, rank, count, folder, grouped, arguments):
+    torch.set_num_threads(1)
+    try:
+        if grouped:
+            dist.init_process_group(
+                "gloo",
+                init_method=f"file://{folder}/meeting",
+                rank=rank,
+                world_size=count,
+                timeout=datetime.timedelta(seconds=SECONDS / 2),
+            )
+        found = "answer", body(rank, count, *arguments)
+        if grouped:
+            dist.barrier()
+            dist.destroy_process_group()
+    except BaseException:
+        found = "error", traceback.format_exc()
+    (folder / f"rank{rank}.part").write_bytes(pickle.dumps(found))
+    (folder / f"rank{rank}.part").rename(folder / f"rank{rank}")
+
+
+class Processes:
+    """Ranks that are running."""
+
+    def __init__(self, body, count, folder, *arguments, grouped=True):
+        context = multiprocessing.get_context("spawn")
+        self.folder, self.count = folder, count
+        self.started = [
+            context.Process(target=_rank, args=(body, rank, count, folder, grouped, arguments), daemon=True)
+            for rank in range(count)
+        ]
+        for process in self.started:
+            process.start()
+
+    def answers(self, seconds=SECONDS):
+        """What each rank returned, None for one that was killed; a rank's error is raised here."""
+        deadline = time.monotonic() + seconds
+        try:
+            for process in self.started:
+                process.join(max(0.0, deadline - time.monotonic()))
+            late = [rank for rank, process in enumerate(self.started) if process.is_alive()]
+            assert not late, f"ranks {late} did not end within {seconds} s"
+        finally:
+            for process in self.started:
+                if process.is_alive():
+                    process.kill()
+                    process.join(10)
+        found = []
+        for rank in range(self.count):
+            path = self.folder / f"rank{rank}"
+            kind, answer = pickle.loads(path.read_bytes()) if path.exists() else ("answer", None)
+            assert kind == "answer", f"rank {rank}: {answer}"
+            found.append(answer)
+        return found
+
+
+def run(body, count, folder, *arguments, grouped=True):
+    """What `body(rank, count, *arguments)` returned on each rank."""
+    return Processes(body, count, folder, *arguments, grouped=grouped).answers()

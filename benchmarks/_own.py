@@ -10,13 +10,14 @@ import mixtailor as mt
 from benchmarks._machine import versions as installed
 from mixtailor.updates.receive import receive
 
-__all__ = ["ALONE", "CHAINED", "MAIN", "NORMS", "POOL", "Chosen", "remarks", "tasks", "versions"]
+__all__ = ["ALONE", "CHAINED", "MAIN", "NORMS", "POOL", "SEARCHED", "Chosen", "remarks", "tasks", "versions"]
 
 Bind = Callable[[Any], Callable[[], Any]]
 
 NORMS = tuple(float(p) for p in range(1, 17))
 MAIN = ("Comed", "TrimmedMean", "Meamed", "Krum", "MultiKrum", "GeometricMedian", "Bulyan")
-ALONE = ("MDA", "SMEA", "CAF", "DnC")
+SEARCHED = ("MDA", "SMEA", "CAF")
+ALONE = (*SEARCHED, "DnC")
 CHAINED = ("Krum", "MultiKrum", "GeometricMedian", "Comed", "TrimmedMean", "Meamed", "Krum p=3")
 POOL = tuple(range(64))
 
@@ -83,7 +84,7 @@ def tasks(n: int, f: int) -> dict[str, Bind]:
     return {
         **{name: _called(rule) for name, rule in own.items()},
         "sixteen distances": _all_distances,
-        **{f"{name}, n alone": _deciding(own[name]) for name in ALONE},
+        **{f"{name}, n alone": _deciding(own[name]) for name in SEARCHED},
         **{f"pool {place}": _called(mt.MixTailor(pool, entropy=Chosen(place))) for place in POOL},
     }
 

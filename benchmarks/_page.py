@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks._findings import Finding, from_json
 from benchmarks._table import ROWS
 
-__all__ = ["HEADINGS", "fill", "markdown", "missed", "page_parts", "rows", "short", "show"]
+__all__ = ["HEADINGS", "fill", "markdown", "missed", "page_parts", "rows", "short", "show", "times"]
 
 HEADINGS = (
     "",
@@ -33,6 +33,11 @@ def _by_row(findings: Sequence[Finding], claim: str, size: str | None = None) ->
 def _mark(finding: Finding | None, text: str) -> str:
     """A number that misses its limit is marked, wherever it stands."""
     return text + (" (!)" if finding is not None and finding.met is False else "")
+
+
+def times(value: float) -> str:
+    """A ratio with the digits that mean something."""
+    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
 def rows(report: Mapping[str, Any]) -> list[list[str]]:
@@ -61,7 +66,7 @@ def rows(report: Mapping[str, Any]) -> list[list[str]]:
                 "" if distant is None else _mark(distant, f"{distant.facts['multiple']:.1f}"),
                 peer,
                 "" if rival is None else f"{rival.facts['peer_milliseconds']:.0f}",
-                "" if rival is None else _mark(rival, f"{rival.value:.0f}x"),
+                "" if rival is None else _mark(rival, f"{times(rival.value)}x"),
                 "" if row.faster is None else f"{row.faster:g}x",
                 "" if most is None else _mark(most, f"{most.value:.1f}"),
             ]
@@ -140,6 +145,21 @@ def page_parts(report: Mapping[str, Any]) -> dict[str, str]:
         "table": markdown(HEADINGS, rows(report)),
         "missed": "\n".join(f"- {line}" for line in missed(report)) or "Every limit was kept.",
     }
+    parts["peers"] = markdown(
+        ("", "fastest peer", "faster", "fastest with our definition", "faster", "the first differs"),
+        [
+            [
+                each.what,
+                each.facts["peer"],
+                f"{times(each.value)}x",
+                each.facts["peer_alike"] or "",
+                "" if each.facts["faster_alike"] is None else f"{times(each.facts['faster_alike'])}x",
+                each.note,
+            ]
+            for each in findings
+            if each.claim == "against_peers"
+        ],
+    )
     for claim in others:
         lines = [
             [

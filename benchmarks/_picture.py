@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._findings import from_json
+from benchmarks._page import times
 
 __all__ = ["draw"]
 
@@ -35,7 +36,7 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
             axes.barh(place + 0.2, peer, 0.36, color=_PEER)
             axes.barh(place - 0.2, own, 0.36, color=_OWN)
             axes.text(peer * 1.08, place + 0.2, f"{peer:.0f} ms, {each.facts['peer']}", color=_INK, va="center")
-            label = f"{own:.1f} ms, {each.value:.0f} times faster"
+            label = f"{own:.1f} ms, {times(each.value)} times faster"
             axes.text(own * 1.08, place - 0.2, label, color=_OWN, va="center", fontweight="bold")
         axes.axvline(mean, color=_INK, linestyle=":", linewidth=1.2)
         axes.text(mean, len(shown) - 0.35, f"the mean, {mean:.1f} ms", color=_INK, ha="center", fontsize=9.5)
@@ -43,7 +44,8 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
         axes.set_xscale("log")
         axes.set_xlim(mean * 0.55, max(each.facts["peer_milliseconds"] for each in shown) * 12)
         axes.set_xlabel(
-            f"milliseconds for {shown[0].size} float32 numbers, {report['machine']['cores']} cores", color=_INK
+            f"milliseconds, {shown[0].size} rows and float32 coordinates, {report['machine']['cores']} cores",
+            color=_INK,
         )
         axes.tick_params(colors=_INK, which="both")
         for side, spine in axes.spines.items():

@@ -22,22 +22,25 @@ from benchmarks._table import entries
 __all__ = ["agreement", "contenders", "findings", "hopeless"]
 
 CLAIM = "against_peers"
+HOPELESS = 0.1  # seconds on small rows
 KEPT = 2  # of all libraries and forms that have a rule, how many go on to the interleaved run
 TOLERANCE = 1e-3  # of the spread of a coordinate: float32 sums in another order
 
 
 def hopeless(answers: Iterable[Finding]) -> set[str]:
-    """Peers that took ten times as long as another for the same rule, on rows of a small size."""
+    """Peers that took a tenth of a second and ten times as long as another for the same rule, on small rows."""
     best: dict[str, float] = {}
     known = {each.what: float(each.facts["seconds"]) for each in answers if "seconds" in each.facts}
     for task, seconds in known.items():
         rule = task.partition(" @ ")[0]
         best[rule] = min(seconds, best.get(rule, seconds))
-    return {task for task, seconds in known.items() if seconds > 10 * best[task.partition(" @ ")[0]]}
+    return {
+        task for task, seconds in known.items() if seconds > HOPELESS and seconds > 10 * best[task.partition(" @ ")[0]]
+    }
 
 
 def contenders(worker: Worker, size: Size, without: Collection[str] = ()) -> tuple[list[Contender], dict[str, Any]]:
-    """The fastest peers of each rule by a first look, and what that look saw."""
+    """The fastest peers of each rule by a first look, the fastest of our definition among them, and what it saw."""
     told = worker.ask("data", n=size.n, d=size.d, f=size.f)
     looks: dict[str, dict[str, float]] = defaultdict(dict)
     errors: dict[str, str] = {}
@@ -47,12 +50,15 @@ def contenders(worker: Worker, size: Size, without: Collection[str] = ()) -> tup
             continue
         try:
             cold = worker.ask("time", task=task, calls=1)["seconds"][0]
-            best = min(looks[rule].values(), default=cold)
-            # A second look only where it could matter.
-            looks[rule][task] = cold if cold > 5 * best else min(worker.ask("time", task=task, calls=2)["seconds"])
+            # A first call starts threads and faults pages in, so that it says nothing unless it is very slow.
+            looks[rule][task] = cold if cold > 3.0 else min(worker.ask("time", task=task, calls=2)["seconds"])
         except TaskError as error:
             errors[task] = str(error)
-    kept = [task for rule in looks for task in sorted(looks[rule], key=looks[rule].__getitem__)[:KEPT]]
+    kept = []
+    for seconds in looks.values():
+        ranked = sorted(seconds, key=seconds.__getitem__)
+        same = [task for task in ranked if task not in told["remarks"]]
+        kept += list(dict.fromkeys([*ranked[:KEPT], *same[:1]]))
     seen = {task: 1e3 * seconds for tasks in looks.values() for task, seconds in tasks.items()}
     facts = {"versions": told["versions"], "remarks": told["remarks"], "first_look_ms": seen, "errors": errors}
     return [worker.contender(task, f"peer/{task}") for task in kept], facts
@@ -68,6 +74,8 @@ def findings(measured: Measured, remarks: Mapping[str, str]) -> list[Finding]:
             continue
         fastest = min(rivals, key=lambda key: measured.timings[key].median)
         value, low, high = ratio(measured.timings[fastest], entry.timing)
+        same = [key for key in rivals if key.removeprefix("peer/") not in remarks]
+        alike = min(same, key=lambda key: measured.timings[key].median, default=None)
         found.append(
             Finding(
                 CLAIM,
@@ -84,6 +92,8 @@ def findings(measured: Measured, remarks: Mapping[str, str]) -> list[Finding]:
                     "peer": fastest.removeprefix(prefix),
                     "peer_milliseconds": 1e3 * measured.timings[fastest].median,
                     "milliseconds": 1e3 * entry.timing.median,
+                    "peer_alike": None if alike is None else alike.removeprefix(prefix),
+                    "faster_alike": None if alike is None else ratio(measured.timings[alike], entry.timing)[0],
                 },
             )
         )

@@ -100,6 +100,7 @@ def test_every_claim_is_measured_at_a_tiny_size(report: dict[str, object]) -> No
 
 def test_a_report_survives_json_and_fills_page_and_picture(report: dict[str, object], tmp_path: Path) -> None:
     peer = {"peer": "Other (torch)", "peer_milliseconds": 30.0, "milliseconds": 1.5}
+    peer |= {"peer_alike": None, "faster_alike": None}
     added = Finding("against_peers", "Comed", "(12, 640)", 20.0, "x faster", 60, at_least=True, facts=peer)
     findings = [*from_json(report["findings"]), added]
     whole = json.loads(json.dumps({**report, "findings": to_json(findings)}))

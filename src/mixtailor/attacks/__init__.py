@@ -1,7 +1,10 @@
 """Attacks: one small file each, and what the attacker knows."""
 
+from mixtailor.attacks.adaptive import Adaptive
 from mixtailor.attacks.alie import ALIE
 from mixtailor.attacks.base import Attack, Crafted, Scene
+from mixtailor.attacks.best_response import BestResponse
+from mixtailor.attacks.complexity import Complexity, Mimicry, attack_complexity, mimicry
 from mixtailor.attacks.consistent_direction import ConsistentDirection
 from mixtailor.attacks.decoy import Decoy
 from mixtailor.attacks.fang_krum import FangKrum
@@ -25,10 +28,13 @@ from mixtailor.attacks.mimic import Mimic
 from mixtailor.attacks.min_max import MinMax
 from mixtailor.attacks.min_sum import MinSum
 from mixtailor.attacks.non_finite import NonFinite
+from mixtailor.attacks.optimal_tailored import OptimalTailored
+from mixtailor.attacks.pool_attack import PoolAttack
 from mixtailor.attacks.random_epsilon import RandomEpsilon
 from mixtailor.attacks.registry import find, make, names
 from mixtailor.attacks.rop import ROP
 from mixtailor.attacks.sign_flip import SignFlip
+from mixtailor.attacks.subsample_mimic import SubsampleMimic
 from mixtailor.attacks.tailored import Tailored
 from mixtailor.attacks.trials import Outcome, Trials
 from mixtailor.attacks.twin_outliers import TwinOutliers
@@ -37,7 +43,10 @@ from mixtailor.attacks.zero import Zero
 __all__ = [
     "ALIE",
     "ROP",
+    "Adaptive",
     "Attack",
+    "BestResponse",
+    "Complexity",
     "ConsistentDirection",
     "Crafted",
     "Decoy",
@@ -54,21 +63,27 @@ __all__ = [
     "LineSearch",
     "Memory",
     "Mimic",
+    "Mimicry",
     "MinMax",
     "MinSum",
     "NonFinite",
     "Oblivious",
+    "OptimalTailored",
     "Outcome",
+    "PoolAttack",
     "RandomEpsilon",
     "Scene",
     "Sees",
     "SeesAll",
     "SignFlip",
+    "SubsampleMimic",
     "Tailored",
     "Trials",
     "TwinOutliers",
     "Zero",
+    "attack_complexity",
     "find",
     "make",
+    "mimicry",
     "names",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from mixtailor._checks import check_count, check_fraction, refuse
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
-from mixtailor.attacks._starts import SIMPLE, Start, started
+from mixtailor.attacks._starts import SIMPLE, Start, moved, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
@@ -103,7 +103,9 @@ class BestResponse(Attack):
 
     def search(self, trials: Trials) -> list[Combination]:
         """The rows against the rules and the reference of some trials, with what the search found as their facts."""
-        frame, starts = started(trials.scene, self.starts or SIMPLE, self.directions)
+        attacks = SIMPLE if self.starts is None else self.starts
+        frame, starts, reference = started(trials.scene, attacks, self.directions, trials.reference)
+        trials.reference = reference or trials.reference  # the same point, where the candidates' geometry knows it
         record = Record()
 
         def value(rows: Floats) -> float:
@@ -142,10 +144,10 @@ class BestResponse(Attack):
             base = record.best
             assert base is not None
             if share > 1:
-                moved = partial(_moved, frame, base, np.arange(f) % groups)
+                change = partial(moved, frame, base, np.arange(f) % groups)
                 size = groups * (len(frame.directions) + 1)
                 evolve(
-                    lambda theta, moved=moved: value(moved(theta)),  # type: ignore[misc]  # bound in the loop
+                    lambda theta, change=change: value(change(theta)),  # type: ignore[misc]  # bound in the loop
                     np.zeros(size),
                     step=STEP,
                     budget=share,
@@ -156,14 +158,6 @@ class BestResponse(Attack):
         if self.quantile is None:
             return math.fsum(p * u for p, u in zip(shares, payoffs, strict=True))
         return quantile(payoffs, shares, self.quantile)
-
-
-def _moved(frame: Frame, base: Floats, member: "np.ndarray[tuple[int], np.dtype[np.intp]]", theta: Floats) -> Floats:
-    """The rows of a start, each group stretched about the honest mean and moved in the frame's directions."""
-    steps = theta.reshape(-1, len(frame.directions) + 1)[member]
-    stretch = np.exp(np.clip(steps[:, :1], -20.0, 20.0))
-    rows: Floats = frame.centre + stretch * (base - frame.centre) + frame.unit * steps[:, 1:] @ frame.directions
-    return rows
 
 
 def quantile(values: Sequence[float], shares: Sequence[float], level: float) -> float:

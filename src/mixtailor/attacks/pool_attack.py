@@ -1,0 +1,196 @@
+"""The pool attack: one set of rows against every rule of a pool at once."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from mixtailor._checks import check_count, refuse
+from mixtailor.attacks._evolution import Record, evolve
+from mixtailor.attacks._frame import Frame
+from mixtailor.attacks._starts import SIMPLE, moved, started
+from mixtailor.attacks.base import Attack, Scene
+from mixtailor.attacks.line_search import golden
+from mixtailor.attacks.trials import Trials, check_target
+from mixtailor.rules import Rule
+from mixtailor.updates import Combination, Point
+from mixtailor.updates.engine import Floats
+
+__all__ = ["PoolAttack", "Problem"]
+
+Problem = Literal["P1", "P2", "P3"]
+
+_STEP = 0.1
+_SPARE = 1.001  # so that rounding to the rows' own type leaves the distance above eps
+_LOW, _HIGH = 1e-4, 1e4  # of lambda, times the number of rows
+
+
+@dataclass(frozen=True)
+class PoolAttack(Attack):
+    r"""Rows that make even the best answer of a pool's rules as bad as a search can.
+
+    .. math:: P_1: \quad \min_{b_1, \ldots, b_f} \max_m \; R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)^\top
+        \frac1n \sum_{i=1}^n V_i \quad \text{subject to} \quad \lVert b_i - b_j \rVert \ge \epsilon
+
+    Below zero, every rule of the pool ascends: no draw helps. The distance between the rows is what a filter against
+    similar updates asks for. P2 is the same problem with the maximum as a variable of its own. P3 leaves the filter out
+    and searches one line, :math:`b_j = -\lambda \sum_{i=1}^n V_i`.
+
+    Parameters
+    ----------
+    target : Rule
+        The MixTailor, or the rule, that the server uses. Probabilities do not matter, as long as they are not zero.
+    problem : {"P1", "P2", "P3"}
+        Which problem of the paper's appendix.
+    eps : float
+        The least distance between two Byzantine rows, for P1 and P2; 0 for no filter.
+    budget : int
+        How many candidates to try, starts included.
+    starts : sequence of Attack, optional
+        Where to start, for P1 and P2; their rows are moved apart first where the filter asks for it.
+    directions, groups : int
+        As in `BestResponse`; with a filter every row moves by itself.
+
+    Examples
+    --------
+    Krum alone is broken; with the median beside it, the pool is not, at this state.
+
+    >>> from mixtailor import Comed, Krum, MixTailor
+    >>> honest = 0.5 + np.random.default_rng(0).normal(size=(10, 100))
+    >>> pools = [MixTailor([Krum(f=2)]), MixTailor([Krum(f=2), Comed()])]
+    >>> [PoolAttack(pool, budget=60).craft(honest, f=2, rng=0).facts["broken"] for pool in pools]
+    [True, False]
+
+    Notes
+    -----
+    `craft` tells the value, whether it is below zero (`broken`), whether the filter's distances are kept (`feasible`),
+    the rule that decides, the value of each rule, the best start with its value, and the number of rule evaluations.
+    The value is never above that of a start, made feasible. That no negative value was found proves nothing: the
+    problem is not convex. :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and
+    means are those of the honest rows.
+
+    References
+    ----------
+    .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
+       Against Tailored Attacks", TMLR 2022, appendix A.4.
+    """
+
+    target: Rule
+    problem: Problem = field(default="P1", kw_only=True)
+    eps: float = field(default=0.0, kw_only=True)
+    budget: int = field(default=200, kw_only=True)
+    starts: tuple[Attack, ...] | None = field(default=None, kw_only=True)
+    directions: int = field(default=3, kw_only=True)
+    groups: int = field(default=2, kw_only=True)
+
+    needs: ClassVar[str] = "the honest rows and the server's rules"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, Rule):
+            raise TypeError(f"PoolAttack needs target= as a rule or a MixTailor and got {self.target!r}.")
+        if self.problem not in get_args(Problem):
+            refuse(f"PoolAttack needs problem='P1', 'P2' or 'P3' and got {self.problem!r}.")
+        if isinstance(self.eps, bool) or not isinstance(self.eps, (int, float)) or not 0.0 <= self.eps < float("inf"):
+            refuse(f"PoolAttack needs eps >= 0, the least distance between two Byzantine rows, and got {self.eps!r}.")
+        if self.problem == "P3" and self.eps > 0.0:
+            refuse("PoolAttack needs eps = 0 for P3, whose rows are all equal. Use P1 to evade a similarity filter.")
+        check_count("PoolAttack", "budget", self.budget, 8)
+        check_count("PoolAttack", "directions", self.directions, 0)
+        check_count("PoolAttack", "groups", self.groups)
+        if self.starts is not None:
+            if not self.starts or not all(isinstance(start, Attack) for start in self.starts):
+                refuse(f"PoolAttack needs starts as a sequence of at least one attack and got {self.starts!r}.")
+            object.__setattr__(self, "starts", tuple(self.starts))
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        trials = Trials(check_target(self, self.target, scene.n), scene, scene.everyone().mean())
+        attacks = SIMPLE if self.starts is None else self.starts
+        frame, starts, reference = started(scene, attacks, self.directions, trials.reference)
+        assert reference is not None
+        trials.reference = reference
+        record = Record()
+
+        def value(rows: Floats) -> float:
+            return record.note(rows, max(outcome.inner for outcome in trials.outcomes(frame.points(rows))))
+
+        told: dict[str, object] = {"problem": self.problem}
+        if self.problem == "P3":
+            self._line(value, record, reference, scene, told)
+        else:
+            found = [value(self._feasible(frame, start.rows)) for start in starts[: self.budget]]
+            best = int(np.argmin(found))
+            told.update(start=starts[best].name, start_value=found[best])
+            told["starts"] = {start.name: here for start, here in zip(starts, found, strict=False)}
+            self._rows(value, frame, record, scene)
+            told["improved"] = record.value < found[best]
+        assert record.best is not None
+        inner = [outcome.inner for outcome in trials.outcomes(frame.points(record.best))]
+        told.update(
+            value=record.value,
+            broken=record.value < 0.0,
+            feasible=self._least(frame, record.best) >= self.eps,
+            rule=trials.rules[int(np.argmax(inner))],
+            values=dict(zip(map(repr, trials.rules), inner, strict=True)),
+            history=tuple(record.history),
+            candidates=record.tried,
+            evaluations=trials.evaluations,
+        )
+        return frame.points(record.best, **told)
+
+    def _line(self, value: Any, record: Record, reference: Combination, scene: Scene, told: dict[str, object]) -> None:
+        """P3: lambda multiplies the sum of the rows, which is their number times the mean."""
+        count = scene.n if scene.own is not None else scene.honest.n
+
+        def at(size: float) -> float:
+            found = value(np.tile(-size * reference.weights, (scene.f, 1)))
+            if found <= record.value:
+                told["lambda"] = size / count
+            return float(found)
+
+        grid = np.geomspace(_LOW, _HIGH, self.budget // 2)
+        sizes = [at(float(size)) for size in grid]
+        best, step = float(grid[int(np.argmin(sizes))]), float(grid[1] / grid[0])
+        golden(at, best / step, best * step, self.budget - len(grid))
+
+    def _rows(self, value: Any, frame: Frame, record: Record, scene: Scene) -> None:
+        left = self.budget - record.tried
+        # Under a filter no two rows are equal.
+        stages = [scene.f] if self.eps > 0.0 else sorted({1, min(self.groups, scene.f)})
+        for number, groups in enumerate(stages):
+            share = left // (len(stages) - number)
+            left -= share
+            base = record.best
+            assert base is not None
+            if share > 1:
+                change = partial(moved, frame, base, np.arange(scene.f) % groups)
+                evolve(
+                    lambda theta, change=change: value(self._feasible(frame, change(theta))),  # type: ignore[misc]
+                    np.zeros(groups * (len(frame.directions) + 1)),
+                    step=_STEP,
+                    budget=share,
+                    rng=scene.random,
+                )
+
+    def _least(self, frame: Frame, rows: Floats) -> float:
+        between = frame.distances(rows)[np.triu_indices(len(rows), 1)]
+        return float(between.min()) if len(between) else float("inf")
+
+    def _feasible(self, frame: Frame, rows: Floats) -> Floats:
+        """The rows, moved apart along one direction where two of them are nearer than the filter allows."""
+        if self._least(frame, rows) >= _SPARE * self.eps:
+            return rows
+        # The last is a principal direction where there is one: it says little about the mean.
+        unit = frame.directions[-1]
+        points = [frame.updates.combine(row) for row in [*rows, unit]]
+        places = frame.updates.inner(*points)[:-1, -1]
+        order = np.argsort(places, kind="stable")
+        wanted = places.copy()
+        for before, after in itertools.pairwise(order):
+            # Beyond the distance itself, the rounding of places far from the origin.
+            apart = _SPARE * self.eps + 1e-9 * float(np.abs(places).max())
+            wanted[after] = max(wanted[after], wanted[before] + apart)
+        shift = wanted - places
+        return np.asarray(rows + (shift - shift.mean())[:, None] * unit)

@@ -1,9 +1,11 @@
 """Trying rows on the server's rule, without computing them: what the searching attacks share."""
 
+import copy
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,13 +13,17 @@ import numpy as np
 
 from mixtailor._checks import check_rows, refuse
 from mixtailor.attacks.base import Scene
+from mixtailor.kernels import threads
 from mixtailor.mixing import MixTailor
-from mixtailor.rules import Krum, Rule, as_rule
+from mixtailor.rules import Bulyan, Krum, Plain, Rule, as_rule
 from mixtailor.rules.base import Part
 from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
+
+# Below so many entries a rule takes less time than to hand it to a thread.
+_LARGE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -128,11 +134,15 @@ class Trials:
         everyone = self.scene.everyone()
         view = Taken(everyone, np.arange(everyone.n))
         view.call = self._call()
-        return self._decide(view, rule or self.rules[0])
+        self.evaluations += 1
+        with _quietly():
+            return self._decide(view, rule or self.rules[0])
 
     def answer(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
         """The rule's answer when the points join the honest rows."""
-        return self._decide(self._beside(points), rule or self.rules[0])
+        self.evaluations += 1
+        with _quietly():
+            return self._decide(self._beside(points), rule or self.rules[0])
 
     def outcome(self, points: Sequence[Point], rule: Rule | None = None) -> Outcome:
         """How the rule's answer stands to the reference."""
@@ -142,7 +152,23 @@ class Trials:
         """The outcome of each rule of the target, in the order of `rules`."""
         view = self._beside(points)
         self._prepare(view)
-        return [view.remember((Outcome, rule), partial(self.outcome, points, rule)) for rule in self.rules]
+        known: dict[Rule, Outcome] = view.remember((Trials, "outcomes"), dict)
+        missing = [rule for rule in dict.fromkeys(self.rules) if rule not in known]
+        if missing:
+            jobs = [partial(self._together, view, rules) for rules in _groups(missing)]
+            alone = not view.home.in_place or view.n * view.d < _LARGE or any(isinstance(r, Plain) for r in missing)
+            with _quietly():
+                # Where passes are shared out among processes, all must run the rules in one order.
+                found = [job() for job in jobs] if alone else threads.over(jobs)
+            known.update(pair for pairs in found for pair in pairs)
+            self.evaluations += len(missing)
+        return [known[rule] for rule in self.rules]
+
+    def _together(self, view: Updates, rules: Sequence[Rule]) -> list[tuple[Rule, Outcome]]:
+        """The outcomes of rules that share part of their work, on a view with randomness of its own."""
+        own = copy.copy(view)
+        own.call = dataclasses.replace(view.call)
+        return [(rule, self.compare(self._decide(own, rule))) for rule in rules]
 
     def compare(self, answer: Point) -> Outcome:
         """How any answer stands to the reference."""
@@ -173,12 +199,8 @@ class Trials:
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
         view.call.random = np.random.default_rng(self._seed)
-        self.evaluations += 1
         try:
-            with warnings.catch_warnings():
-                # An iteration that stops early is the server's to report, not a trial's.
-                warnings.simplefilter("ignore", RuntimeWarning)
-                return rule.decide(view)
+            return rule.decide(view)
         except Faulty:
             raise
         except Exception as error:
@@ -186,6 +208,24 @@ class Trials:
                 f"{rule!r} of the target raised {type(error).__name__} when the attack tried it on {view.n} rows: "
                 f"{error} Mend the rule, or leave it out of the target."
             ) from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """An iteration that stops early is the server's to report, not a trial's."""
+    # Around the threads and not in them: the filters belong to the process.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def _groups(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Rules that share work, Bulyans of one selection, together; the longest work first."""
+    groups: dict[object, list[Rule]] = {}
+    for rule in rules:
+        key = (Bulyan, rule.selection, rule.f, rule.p) if isinstance(rule, Bulyan) else rule
+        groups.setdefault(key, []).append(rule)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _norms(part: object) -> set[float]:

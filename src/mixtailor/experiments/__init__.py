@@ -1,0 +1,28 @@
+"""Experiments as data: one TOML file each, sweeps of runs that resume, the paper's figures and tables."""
+
+from mixtailor.experiments.claims import Claim, Number, Verdict
+from mixtailor.experiments.config import PRESETS, RunConfig
+from mixtailor.experiments.experiment import Entry, Experiment, Panel
+from mixtailor.experiments.results import Result, Results
+from mixtailor.experiments.running import Finished, run
+from mixtailor.experiments.shipped import shipped, shipped_names
+from mixtailor.experiments.worst import WorstCase, worst_cases
+
+__all__ = [
+    "PRESETS",
+    "Claim",
+    "Entry",
+    "Experiment",
+    "Finished",
+    "Number",
+    "Panel",
+    "Result",
+    "Results",
+    "RunConfig",
+    "Verdict",
+    "WorstCase",
+    "run",
+    "shipped",
+    "shipped_names",
+    "worst_cases",
+]

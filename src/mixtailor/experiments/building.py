@@ -1,0 +1,276 @@
+"""From a configuration to the things themselves: rule, attack, partition, settings, simulation."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from mixtailor import attacks
+from mixtailor._checks import check_rows, nearest, refuse
+from mixtailor.attacks import Attack
+from mixtailor.experiments.errors import ImpossibleError
+from mixtailor.mixing import MixTailor, SeededEntropy, default_pool, paper_pool
+from mixtailor.mixing.registry import find as find_rule
+from mixtailor.mixing.registry import own_preaggregations, snake
+from mixtailor.preaggregation import Chain, PreAggregation
+from mixtailor.rules import Rule
+from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
+from mixtailor.simulation import load as load_data
+from mixtailor.simulation.models import MODELS, build
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from mixtailor.attacks.knowledge import Knowledge
+    from mixtailor.experiments.config import Named, RunConfig
+    from mixtailor.simulation import Dataset
+    from mixtailor.simulation.progress import Progress
+    from mixtailor.simulation.workers import Partition
+
+__all__ = ["check", "make_attack", "make_rule", "settings_of", "simulation_of"]
+
+_POOLS = {"mixtailor": paper_pool, "paper_pool": paper_pool, "default_pool": default_pool}
+_LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
+
+
+def check(config: RunConfig) -> None:
+    """Raise what running the configuration would raise, as far as that can be known without data."""
+    settings = settings_of(config)
+    rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
+    try:
+        check_rows(rule, rule._needs(), rule.min_rows(), settings.taking_part)
+    except ValueError as error:
+        raise ImpossibleError(str(error)) from None
+    make_attack(config.attack, rule=rule, classes=10)
+    _partition(config.partition)
+    _options(MODELS[config.model], config.model_options, config.model, skip=2)
+
+
+def settings_of(config: RunConfig) -> Settings:
+    """Who takes part, how the server steps, and how long."""
+    same = {item.name for item in dataclasses.fields(Settings)} & set(type(config).model_fields) - {"rate"}
+    return Settings(rate=_rate(config.rate), **{name: getattr(config, name) for name in same})
+
+
+def simulation_of(
+    config: RunConfig,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """The simulation that a configuration describes.
+
+    Parameters
+    ----------
+    config : RunConfig
+    folder : path, optional
+        Where it leaves its records and checkpoints.
+    data : path, optional
+        Where the data files are.
+    progress : Progress, optional
+        Who hears of its rounds.
+
+    Examples
+    --------
+    >>> from mixtailor.experiments import RunConfig
+    >>> config = RunConfig.made({"data": "synthetic", "model": "logistic", "rule": "comed", "rounds": 20})
+    >>> simulation_of(config).run().records[-1]["round"]
+    20
+    """
+    loaded = _loaded(config.data, None if data is None else str(data))
+    settings = settings_of(config)
+    rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
+    return Simulation(
+        loaded,
+        build(config.model, loaded, seed=config.seed, **_whole(config.model_options)),
+        rule,
+        make_attack(config.attack, rule=rule, classes=loaded.classes),
+        settings=settings,
+        partition=_partition(config.partition),
+        folder=folder,
+        progress=progress,
+    )
+
+
+def make_rule(given: str | Named, *, f: int, n: int, seed: int) -> Rule:
+    """A rule from its name and parameters, told f.
+
+    Pre-aggregations stand in front, as in ``"nnm >> krum"``; ``f_after`` is of the chain. ``paper_pool``,
+    ``default_pool`` and ``{name = "pool", rules = [...]}`` are MixTailors that draw from a stream of the seed; of the
+    paper's pool, what n rows forbid is left out from the start.
+
+    Examples
+    --------
+    >>> make_rule({"name": "resampling >> krum", "repeats": 2, "f_after": "declared"}, f=2, n=12, seed=0)
+    Resampling(repeats=2) >> Krum(f=2)
+    >>> make_rule({"name": "bulyan", "selection": "mean", "then": "krum"}, f=2, n=12, seed=0)
+    Bulyan(f=2, selection=Mean(), then=Krum(f=2))
+    >>> make_rule({"name": "krum", "q": 3}, f=2, n=12, seed=0)
+    Traceback (most recent call last):
+    ValueError: 'krum' takes no parameter 'q'. Known are f, p, power.
+    """
+    table = _named(given)
+    name = str(table.pop("name"))
+    *fronts, last = [part.strip() for part in name.split(">>")]
+    f_after: Any = table.pop("f_after", "mapped") if fronts else "mapped"
+    f = int(table.pop("f", f))
+    kinds = [_preaggregation(front) for front in fronts]
+    maker = _rule_maker(last, n=n, seed=seed)
+    rest = {key: _nested_rule(key, value, f=f, n=n, seed=seed) for key, value in table.items()}
+    wanted = [*(_parameters(kind) for kind in kinds), _parameters(maker)]
+    for key in rest:
+        if not any(key in names for names in wanted):
+            refuse(f"{name!r} takes no parameter {key!r}. {nearest(key, sorted(set().union(*wanted)))}")
+    rule: Rule = maker(**_taken(rest, wanted[-1], f))
+    for kind, names in zip(reversed(kinds), reversed(wanted[:-1]), strict=True):
+        rule = Chain(kind(**_taken(rest, names, f)), rule, f_after=f_after)
+    return rule
+
+
+def make_attack(given: str | Named, *, rule: Rule, classes: int) -> Attack | None:
+    """An attack from its name and parameters; "none" is no attack.
+
+    An attack that needs a target gets the server's rule, as does one with ``target = "server"``. ``knowledge`` limits
+    it: a level, or a list of levels, such as ``["knows_draw", {name = "sees", k = 4}]``.
+
+    Examples
+    --------
+    >>> from mixtailor import Krum
+    >>> make_attack({"name": "line_search", "attack": "alie"}, rule=Krum(f=1), classes=10)
+    LineSearch(attack=ALIE(), target=Krum(f=1))
+    >>> make_attack({"name": "tailored", "knowledge": {"name": "sees", "k": 4}}, rule=Krum(f=1), classes=10)
+    Sees(k=4) | Tailored()
+    """
+    table = _named(given)
+    name = str(table.pop("name"))
+    if name == "none":
+        if table:
+            refuse(f"'none' takes no parameter {next(iter(table))!r}.")
+        return None
+    levels = table.pop("knowledge", [])
+    kind = attacks.find(name)
+    needed = {
+        key: item for key, item in inspect.signature(kind).parameters.items() if item.default is inspect.Parameter.empty
+    }
+    if "attack" in table:
+        table["attack"] = make_attack(table["attack"], rule=rule, classes=classes)
+    if table.get("target") == "server" or ("target" in needed and "target" not in table):
+        table["target"] = rule
+    if "classes" in inspect.signature(kind).parameters:
+        table.setdefault("classes", classes)
+    for key in needed:
+        if key not in table:
+            refuse(f"{name!r} needs the parameter {key!r}.")
+    attack = attacks.make(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
+    for level in reversed(levels if isinstance(levels, list) else [levels]):
+        attack = _level(level) | attack
+    return attack
+
+
+def _level(given: str | Named) -> Knowledge:
+    table = _named(given)
+    name = str(table.pop("name"))
+    if name not in _LEVELS:
+        refuse(f"There is no level of knowledge {name!r}. {nearest(name, _LEVELS)}")
+    kinds = {snake(kind): getattr(attacks, kind) for kind in attacks.__all__}
+    level: Knowledge = kinds[name](**_options(kinds[name], table, name))
+    return level
+
+
+def _named(given: str | Named) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"name": given}
+    if "name" not in given:
+        refuse(f"A table needs a name, as in {{name = 'krum'}}, and got {given!r}.")
+    return {key: value for key, value in given.items() if key != "label"}
+
+
+def _preaggregation(name: str) -> type[PreAggregation]:
+    known = own_preaggregations()
+    if snake(name) not in known:
+        refuse(f"There is no pre-aggregation {name!r}. {nearest(snake(name), list(known))}")
+    return known[snake(name)]
+
+
+def _rule_maker(name: str, *, n: int, seed: int) -> Callable[..., Rule]:
+    plain = snake(name).replace("-", "_")
+    if plain not in _POOLS and plain != "pool":
+        return find_rule(name)
+    source = SeededEntropy(seed).spawn("server")
+
+    @functools.wraps(_POOLS.get(plain, _own_pool))
+    def pool(**options: Any) -> Rule:
+        if plain == "pool":
+            return _own_pool(**options, entropy=source)
+        members = _POOLS[plain](**options)
+        return MixTailor([rule for rule in members if rule.min_rows() <= n] or members, entropy=source)
+
+    return pool
+
+
+def _own_pool(
+    rules: list[Rule], probabilities: list[float] | None = None, *, entropy: SeededEntropy | None = None
+) -> Rule:
+    return MixTailor(rules, probabilities, entropy)
+
+
+def _parameters(kind: Callable[..., Any]) -> set[str]:
+    if dataclasses.is_dataclass(kind):
+        return {item.name for item in dataclasses.fields(kind) if item.init}
+    return set(inspect.signature(kind).parameters) - {"n", "entropy"}
+
+
+def _taken(given: Mapping[str, Any], names: set[str], f: int) -> dict[str, Any]:
+    own = {key: value for key, value in given.items() if key in names}
+    return {"f": f, **own} if "f" in names else own
+
+
+def _nested_rule(key: str, value: Any, *, f: int, n: int, seed: int) -> Any:
+    """Parameters that are rules themselves: a selection, a second phase, the members of a pool."""
+    if key in ("selection", "then", "rule") and isinstance(value, (str, dict)):
+        return make_rule(value, f=f, n=n, seed=seed)
+    if key == "rules" and isinstance(value, (list, tuple)):
+        return [make_rule(member, f=f, n=n, seed=seed) for member in value]
+    return value
+
+
+def _partition(given: Named) -> Partition:
+    table = dict(given)
+    name = table.pop("name")
+    if name not in PARTITIONS:
+        refuse(f"There is no partition {name!r}. {nearest(name, list(PARTITIONS))}")
+    return functools.partial(PARTITIONS[name], **_options(PARTITIONS[name], table, name, skip=3))
+
+
+def _rate(given: Named) -> Rate:
+    table = dict(given)
+    name = table.pop("name")
+    if name not in RATES:
+        refuse(f"There is no rate {name!r}. {nearest(name, list(RATES))}")
+    return RATES[name](**_options(RATES[name], table, name))
+
+
+def _options(kind: Callable[..., Any], given: Mapping[str, Any], name: str, *, skip: int = 0) -> dict[str, Any]:
+    known = list(inspect.signature(kind).parameters)[skip:]
+    for key in given:
+        if key not in known:
+            refuse(f"{name!r} takes no parameter {key!r}. {nearest(key, known) if known else 'It has none.'}")
+    return dict(given)
+
+
+def _whole(options: Mapping[str, float]) -> dict[str, float]:
+    """TOML has no way to say that a float is a count, and networks take both."""
+    return {
+        key: int(value) if float(value).is_integer() and key != "dropout" else value for key, value in options.items()
+    }
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(name: str, folder: str | Path | None) -> Dataset:
+    """A data set stays in memory for the next run of the same process."""
+    return load_data(name, folder)

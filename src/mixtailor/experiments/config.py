@@ -1,0 +1,176 @@
+"""One run as data: everything that decides its outcome, and a hash of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from mixtailor._checks import nearest
+from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
+
+__all__ = ["FORMAT", "PRESETS", "Named", "RunConfig", "label_of"]
+
+FORMAT = 1  # raised when the same configuration comes to mean another run
+
+Named = dict[str, Any]
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    # The hyper-parameter table of the MixTailor paper.
+    "mnist": {
+        "data": "mnist",
+        "model": "cnn",
+        "learning_rate": 0.001,
+        "batch": 50,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "rounds": 50_000,
+        "evaluate_every": 1_000,
+    },
+    "cifar10": {
+        "data": "cifar10",
+        "model": "cnn",
+        "learning_rate": 0.001,
+        "batch": 80,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "rounds": 40_000,
+        "evaluate_every": 800,
+    },
+    # Ours, for what comes along with scikit-learn and trains in a second.
+    "digits": {
+        "data": "digits",
+        "model": "mlp",
+        "learning_rate": 0.05,
+        "batch": 16,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "rounds": 200,
+        "evaluate_every": 20,
+    },
+}
+
+
+class RunConfig(BaseModel):
+    """The configuration of one run; `Settings` explains most of the keys.
+
+    Parameters
+    ----------
+    rule, attack, partition, rate : str or table
+        A name, or ``{name = "krum", p = 3}`` with its parameters. `partition` and `rate` are of the simulation.
+    f : int
+        What the server is told.
+    byzantine : int, optional
+        How many really are; f by default.
+
+    Examples
+    --------
+    >>> config = RunConfig.made({"preset": "digits", "rule": {"name": "krum", "p": 3}, "attack": "none"})
+    >>> config.rounds, config.byzantine, config.rule
+    (200, 2, {'name': 'krum', 'p': 3})
+    >>> RunConfig.made({"rule": "krum", "learning_rat": 0.1})
+    Traceback (most recent call last):
+    mixtailor.experiments.errors.ConfigError: run: there is no key 'learning_rat'. Did you mean 'learning_rate'?
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rule: Named
+    attack: Named = Field(default_factory=lambda: {"name": "none"})
+    data: Literal["digits", "mnist", "cifar10", "synthetic"] = "digits"
+    model: Literal["cnn", "small_cnn", "mlp", "logistic"] = "mlp"
+    model_options: dict[str, float] = Field(default_factory=dict)
+    partition: Named = Field(default_factory=lambda: {"name": "iid"})
+    spread: Literal["all", "honest"] = "all"
+    n: int = Field(default=12, ge=1)
+    f: int = Field(default=2, ge=0)
+    byzantine: int = Field(default=2, ge=0)
+    identities: Literal["fixed", "changing"] = "fixed"
+    participation: float = Field(default=1.0, gt=0, le=1)
+    rounds: int = Field(default=200, ge=1)
+    evaluate_every: int = Field(default=20, ge=1)
+    batch: int = Field(default=16, ge=1)
+    learning_rate: float = Field(default=0.05, gt=0)
+    rate: Named = Field(default_factory=lambda: {"name": "constant"})
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=1e-4, ge=0)
+    worker_momentum: float = Field(default=0.0, ge=0, lt=1)
+    sends: Literal["gradients", "deltas", "models"] = "gradients"
+    local_steps: int = Field(default=1, ge=1)
+    local_learning_rate: float = Field(default=0.1, gt=0)
+    local_momentum: float = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+
+    @field_validator("rule", "attack", "partition", "rate", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and isinstance(value.get("name"), str):
+            # A label names a line in a picture and changes nothing of the run.
+            return {key: item for key, item in value.items() if key != "label"}
+        raise ValueError(f"needs a name, or a table with one as in {{name = 'krum'}}, and got {value!r}")
+
+    @classmethod
+    def made(cls, table: Mapping[str, Any], where: str = "run") -> Self:
+        """A checked configuration from a table, in which ``preset`` gives what is not said."""
+        given = dict(table)
+        preset = given.pop("preset", None)
+        if preset is not None:
+            if not isinstance(preset, str) or preset not in PRESETS:
+                raise ConfigError(f"{where}: there is no preset {preset!r}. {nearest(str(preset), list(PRESETS))}")
+            given = {**PRESETS[preset], **given}
+        if "byzantine" not in given and isinstance(given.get("f"), int):
+            given["byzantine"] = given["f"]
+        try:
+            config = cls(**given)
+        except ValidationError as error:
+            raise ConfigError(sentences(error, cls, where)) from None
+        from mixtailor.experiments.building import check  # torch loads here, and not to look at a file
+
+        try:
+            check(config)
+        except (ValueError, TypeError) as error:
+            kind = ImpossibleError if isinstance(error, ImpossibleError) else ConfigError
+            raise kind(f"{where}: {error}") from None
+        return config
+
+    def scaled(self, scale: float) -> Self:
+        """The same with a share of the rounds, and as many evaluations."""
+        if not scale > 0:
+            raise ConfigError(f"A scale needs to be above 0 and is {scale}.")
+        rounds = max(1, round(self.rounds * scale))
+        return self.model_copy(update={"rounds": rounds, "evaluate_every": max(1, round(self.evaluate_every * scale))})
+
+    @property
+    def hash(self) -> str:
+        """What identifies the run: equal configurations are one run."""
+        text = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def label_of(value: object) -> str:
+    """What a rule or an attack is called in a picture.
+
+    Examples
+    --------
+    >>> label_of("krum"), label_of({"name": "krum", "p": 3}), label_of({"name": "paper_pool", "label": "MixTailor"})
+    ('krum', 'krum p=3', 'MixTailor')
+    """
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "label" in value:
+        return str(value["label"])
+    rest = [f"{key}={_short(item)}" for key, item in value.items() if key != "name"]
+    return " ".join([str(value.get("name", "?")), *rest])
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({label_of(value)})"
+    if isinstance(value, (list, tuple)):
+        return "/".join(_short(item) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,43 @@
+"""What is wrong with an experiment, in a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixtailor._checks import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import BaseModel, ValidationError
+
+__all__ = ["ConfigError", "ImpossibleError", "sentences"]
+
+
+class ConfigError(ValueError):
+    """An experiment that cannot be run as it stands."""
+
+
+class ImpossibleError(ConfigError):
+    """A rule that needs more rows than there are workers: of a sweep, it may be left out."""
+
+
+def sentences(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """All that pydantic found, each as a sentence that names the key, the value and, for a key, the nearest one."""
+    return " ".join(
+        _sentence(found["type"], found["loc"], found["msg"], found["input"], model, where) for found in error.errors()
+    )
+
+
+def _sentence(
+    kind: str, place: Sequence[int | str], message: str, value: object, model: type[BaseModel], where: str
+) -> str:
+    key = ".".join(str(part) for part in place if not str(part).startswith(("function-", "literal[", "tagged-")))
+    if kind == "extra_forbidden":
+        return f"{where}: there is no key {key!r}. {nearest(str(place[-1]), list(model.model_fields))}"
+    if kind == "missing":
+        return f"{where}: the key {key!r} is missing."
+    plain = message.removeprefix("Value error, ").rstrip(".")
+    if not place or kind == "value_error":
+        return f"{where}: {f'{key}: ' if key else ''}{plain}."
+    return f"{where}: {key} is {value!r}: {plain[:1].lower()}{plain[1:]}."

@@ -1,0 +1,210 @@
+"""An experiment: a TOML file that says which runs to make, and what the paper says of them."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mixtailor.experiments.claims import Claim, Number
+from mixtailor.experiments.config import RunConfig, label_of
+from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Entry", "Experiment", "Panel"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of an experiment, and where it appears.
+
+    Attributes
+    ----------
+    panel : str
+        The part of the picture that it belongs to.
+    rule, attack : str
+        What they are called there.
+    setting : str
+        What else the sweep varied, the seed apart.
+    config : RunConfig
+    """
+
+    panel: str
+    rule: str
+    attack: str
+    setting: str
+    config: RunConfig
+
+
+class Panel(BaseModel):
+    """A part of the picture: a title, and what its runs have that others have not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    run: dict[str, Any] = Field(default_factory=dict)
+
+
+class Experiment(BaseModel):
+    """Runs that belong together.
+
+    A list in ``[run]``, or in a panel's ``run``, makes a sweep over its items; several lists, over all combinations.
+    Lists inside the table of a rule or an attack are its parameters.
+
+    Parameters
+    ----------
+    title, description : str
+        For people.
+    run : table
+        What all runs have; see `RunConfig`.
+    panels : list of Panel
+        One by default.
+    claims, numbers : list
+        What the paper says, to be held against the results.
+    leave_out_impossible : bool
+        Whether combinations of n, f and rule that the rule forbids are left out of a sweep, in place of an error.
+
+    Examples
+    --------
+    >>> experiment = Experiment.parse('''
+    ... title = "two rules, two seeds"
+    ... [run]
+    ... preset = "digits"
+    ... rule = ["krum", {name = "paper_pool", label = "MixTailor"}]
+    ... attack = {name = "tailored", epsilon = 0.1}
+    ... seed = [0, 1]
+    ... ''')
+    >>> [(entry.rule, entry.config.seed) for entry in experiment.entries()]
+    [('krum', 0), ('krum', 1), ('MixTailor', 0), ('MixTailor', 1)]
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    description: str = ""
+    name: str = "experiment"
+    leave_out_impossible: bool = False
+    run: dict[str, Any] = Field(default_factory=dict)
+    panels: list[Panel] = Field(default_factory=list)
+    claims: list[Claim] = Field(default_factory=list)
+    numbers: list[Number] = Field(default_factory=list)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "experiment") -> Self:
+        """From the text of a TOML file."""
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{name} is no TOML: {error}.") from None
+        try:
+            made = cls(**{"name": name, **table})
+        except ValidationError as error:
+            raise ConfigError(sentences(error, cls, name)) from None
+        return made
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """From a file, with its name."""
+        where = Path(path)
+        try:
+            text = where.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ConfigError(f"{where} is no text file.") from None
+        return cls.parse(text, where.stem)
+
+    def changed(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        seeds: Sequence[int] | None = None,
+        scale_of_epsilon: str | None = None,
+    ) -> Self:
+        """The same with other values in all panels.
+
+        Parameters
+        ----------
+        changes : mapping, optional
+            Keys of a run and their values, lists for a sweep.
+        seeds : sequence of int, optional
+            In place of those in the file.
+        scale_of_epsilon : {"mean", "sum/f"}, optional
+            What epsilon multiplies, in attacks that have it: the paper's text has the mean, its code the sum over f.
+        """
+        own = dict(changes or {})
+        if seeds is not None:
+            own["seed"] = list(seeds)
+        tables = [{**panel.run, **own} for panel in self.panels]
+        whole = {**self.run, **own}
+        if scale_of_epsilon is not None:
+            tables = [_rescaled(table, scale_of_epsilon) for table in tables]
+            whole = _rescaled(whole, scale_of_epsilon)
+        panels = [panel.model_copy(update={"run": table}) for panel, table in zip(self.panels, tables, strict=True)]
+        return self.model_copy(update={"run": whole, "panels": panels})
+
+    def entries(self, scale: float = 1.0) -> list[Entry]:
+        """All runs, in order; with a share of their rounds."""
+        return self.expanded(scale).entries
+
+    def expanded(self, scale: float = 1.0) -> Expanded:
+        """All runs, and the sentences of those that were left out."""
+        made = Expanded()
+        if not self.run and not self.panels:
+            return made
+        for panel in self.panels or [Panel(title=self.title)]:
+            where = f"{self.name}, {panel.title!r}" if self.panels else self.name
+            for chosen, swept in _combinations({**self.run, **panel.run}):
+                try:
+                    config = RunConfig.made(chosen, where).scaled(scale)
+                except ImpossibleError as error:
+                    if not self.leave_out_impossible:
+                        raise
+                    made.left_out.append(str(error))
+                    continue
+                setting = ", ".join(
+                    f"{key} = {label_of(chosen[key])}" for key in swept if key not in ("rule", "attack", "seed")
+                )
+                rule, attack = label_of(chosen.get("rule", "")), label_of(chosen.get("attack", "none"))
+                made.entries.append(Entry(panel.title, rule, attack, setting, config))
+        made.left_out = list(dict.fromkeys(made.left_out))
+        return made
+
+
+@dataclass
+class Expanded:
+    """The runs of an experiment, and the sentences of those that n and f forbid."""
+
+    entries: list[Entry] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def _combinations(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Each combination of the items of all lists, and the keys that have lists."""
+    swept = [key for key, value in table.items() if isinstance(value, list)]
+    for key in swept:
+        if not table[key]:
+            raise ConfigError(f"The list of {key!r} is empty: a sweep needs at least one item.")
+    for items in itertools.product(*(table[key] for key in swept)):
+        yield {**table, **dict(zip(swept, items, strict=True))}, swept
+
+
+def _rescaled(table: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    def one(attack: Any) -> Any:
+        named = {"name": attack} if isinstance(attack, str) else dict(attack)
+        if named["name"] in ("tailored", "random_epsilon", "adaptive"):
+            named.setdefault("label", label_of(attack))
+            return {**named, "scale": scale}
+        if "attack" in named:
+            return {**named, "attack": one(named["attack"])}
+        return attack
+
+    if "attack" not in table:
+        return dict(table)
+    given = table["attack"]
+    return {**table, "attack": [one(item) for item in given] if isinstance(given, list) else one(given)}

@@ -1,0 +1,130 @@
+"""What finished runs came to, read from their files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any
+
+from mixtailor.simulation.records import read_records
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+__all__ = ["LAST", "Result", "Results"]
+
+LAST = 5  # evaluations that the accuracy of a run is the mean of
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: where it belongs, how it was configured, and its records.
+
+    Attributes
+    ----------
+    panel, rule, attack, setting : str
+        As in the experiment.
+    hash : str
+    config : dict
+    records : list of dict
+        Those made so far.
+    complete : bool
+    """
+
+    panel: str
+    rule: str
+    attack: str
+    setting: str
+    hash: str
+    config: dict[str, Any] = field(repr=False)
+    records: list[dict[str, Any]] = field(repr=False)
+    complete: bool
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        return int(self.config["seed"])
+
+    def accuracy(self, last: int = LAST) -> float:
+        """The mean of the last evaluations, in percent."""
+        return 100.0 * fmean(record["accuracy"] for record in self.records[-last:])
+
+    def fluctuation(self, last: int = 20) -> float:
+        """The standard deviation of the last evaluations, in points."""
+        return 100.0 * pstdev([float(record["accuracy"]) for record in self.records[-last:]])
+
+    def microseconds(self) -> float | None:
+        """The time that an aggregation took, in the mean; the rounds before the first evaluation warm up."""
+        later = self.records[2:] if len(self.records) > 3 else self.records[1:]
+        spent = sum(sum(record["rule_seconds"].values()) for record in later)
+        count = sum(sum(record["drawn"].values()) for record in later)
+        return 1e6 * spent / count if count else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All runs of an experiment that have left records.
+
+    Attributes
+    ----------
+    index : dict
+        What ``experiment.json`` says.
+    runs : list of Result
+    missing : list of dict
+        Entries without records, and what stopped them, where it is known.
+    """
+
+    index: dict[str, Any] = field(repr=False)
+    runs: list[Result]
+    missing: list[dict[str, Any]]
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Results:
+        """From the folder of an experiment, which holds its ``experiment.json``."""
+        where = Path(folder)
+        path = where / "experiment.json"
+        if not path.exists():
+            raise ValueError(
+                f"There is no experiment in {where}: no experiment.json. Give the folder of one that was run."
+            )
+        index = json.loads(path.read_text(encoding="utf-8"))
+        runs, missing = [], []
+        for entry in index["entries"]:
+            home = where.parent / "runs" / entry["hash"]
+            records = read_records(home / "metrics.jsonl") if (home / "metrics.jsonl").exists() else []
+            if not records:
+                error = home / "error.txt"
+                why = error.read_text(encoding="utf-8").strip() if error.exists() else "not run yet"
+                missing.append({**entry, "error": why})
+                continue
+            placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
+            runs.append(Result(**placed, records=records, complete=(home / "summary.json").exists()))
+        return cls(index, runs, missing)
+
+    def panels(self) -> list[str]:
+        """The titles of the panels, in order."""
+        return _unique(run.panel for run in self.runs)
+
+    def rules(self) -> list[str]:
+        """The names of the rules, in order."""
+        return _unique(run.rule for run in self.runs)
+
+    def chosen(self, **wanted: str) -> list[Result]:
+        """The runs whose panel, rule, attack or setting is as wanted."""
+        return [run for run in self.runs if all(getattr(run, key) == value for key, value in wanted.items())]
+
+    def mean(self, measure: Callable[[Result], float | None], **wanted: str) -> float | None:
+        """A number of the chosen runs, in the mean; None where there are none."""
+        found = [value for value in map(measure, self.chosen(**wanted)) if value is not None]
+        return fmean(found) if found else None
+
+    def seeds(self) -> list[int]:
+        """Of all runs."""
+        return sorted({run.seed for run in self.runs})
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

@@ -1,0 +1,286 @@
+"""Running many runs: in parallel, each once, and none stopped by another's failure."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mixtailor._checks import MissingPackageError
+from mixtailor.experiments.config import RunConfig
+from mixtailor.experiments.errors import ConfigError
+from mixtailor.simulation.download import written_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mixtailor.experiments.experiment import Experiment
+    from mixtailor.simulation.progress import Progress
+
+    Heard = Callable[["Finished", int, int], None]
+
+__all__ = ["Finished", "execute", "run", "versions"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How one run ended.
+
+    Attributes
+    ----------
+    hash : str
+    title : str
+        Rule, attack and seed, for messages.
+    accuracy : float or None
+        The mean of the last five evaluations, 0 to 1; None where it failed.
+    error : str or None
+        Why it failed.
+    skipped : bool
+        Whether it was complete before.
+    """
+
+    hash: str
+    title: str
+    accuracy: float | None = None
+    error: str | None = None
+    skipped: bool = False
+
+
+def run(
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    scale: float = 1.0,
+    jobs: int = 1,
+    backend: str = "loky",
+    data: str | os.PathLike[str] | None = None,
+    heard: Heard | None = None,
+) -> list[Finished]:
+    """Make all runs of an experiment that are not complete yet.
+
+    The results of a run are in ``out/runs/HASH``, with the hash of its configuration: two experiments in one folder
+    share the runs that they have in common. ``out/NAME/experiment.json`` says which runs belong to the experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    out : path
+    scale : float
+        The share of the rounds to run.
+    jobs : int
+        How many processes; -1 is one for each core.
+    backend : str
+        One of joblib's: "loky" and "multiprocessing" (processes), "sequential"; or "dask" and "ray", where these are
+        installed and a cluster was connected to. Not "threading": torch has one source of dropout for all threads.
+    data : path, optional
+        Where data files are.
+    heard : callable, optional
+        Called as ``heard(finished, done, all)`` after each run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixtailor.experiments import Experiment
+    >>> text = 'title = "x"\\nrun = {data = "synthetic", model = "logistic", rounds = 5, rule = ["krum", "comed"]}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = run(Experiment.parse(text), folder)
+    ...     again = run(Experiment.parse(text), folder)
+    >>> [finished.skipped for finished in first + again]
+    [False, False, True, True]
+    """
+    folder = Path(out)
+    expanded = experiment.expanded(scale)
+    _write(folder / experiment.name / "experiment.json", _index(experiment, expanded.entries, expanded.left_out, scale))
+    tasks: dict[str, tuple[str, RunConfig]] = {}
+    for entry in expanded.entries:
+        title = f"{entry.rule} / {entry.attack} / seed {entry.config.seed}"
+        tasks.setdefault(entry.config.hash, (f"{entry.panel}: {title}" if experiment.panels else title, entry.config))
+    finished, waiting = [], []
+    for name, (title, config) in tasks.items():
+        known = _complete(folder / "runs" / name)
+        if known is None:
+            waiting.append((title, config))
+        else:
+            finished.append(Finished(name, title, known["accuracy"], skipped=True))
+    arguments = [
+        (title, config.model_dump(), str(folder / "runs" / config.hash), None if data is None else str(data))
+        for title, config in waiting
+    ]
+    for done in _executed(arguments, jobs, backend):
+        finished.append(done)
+        if heard is not None:
+            heard(done, len(finished), len(tasks))
+    order = {name: place for place, name in enumerate(tasks)}
+    return sorted(finished, key=lambda item: order[item.hash])
+
+
+def execute(
+    title: str, table: dict[str, Any], folder: str, data: str | None, progress: Progress | None = None
+) -> Finished:
+    """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
+
+    The networks of these experiments are small and runs go side by side, so that each has one thread: the same bits
+    come out whatever the number of processes.
+    """
+    import torch
+
+    from mixtailor.experiments.building import simulation_of
+
+    config, where, threads = RunConfig(**table), Path(folder), torch.get_num_threads()
+    started = time.perf_counter()
+    try:
+        torch.set_num_threads(1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what n and f forbid is in the index of the experiment
+            simulation = simulation_of(config, folder=where, data=data, progress=progress)
+            resumed = simulation.done
+            outcome = simulation.run()
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):
+            where.mkdir(parents=True, exist_ok=True)
+            (where / "error.txt").write_text(message + "\n", encoding="utf-8")
+        return Finished(config.hash, title, error=message)
+    finally:
+        torch.set_num_threads(threads)
+    (where / "error.txt").unlink(missing_ok=True)
+    summary = {
+        "hash": config.hash,
+        "config": config.model_dump(mode="json"),
+        "accuracy": outcome.accuracy(),
+        "diverged": outcome.diverged,
+        "resumed_at": resumed,
+        "seconds": round(time.perf_counter() - started, 3),
+        "versions": versions(),
+    }
+    _write(where / "summary.json", summary)
+    return Finished(config.hash, title, outcome.accuracy())
+
+
+def versions() -> dict[str, str]:
+    """What the results were made with."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in ("mixtailor", "torch", "numpy", "numba", "scipy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _executed(
+    arguments: Sequence[tuple[str, dict[str, Any], str, str | None]], jobs: int, backend: str
+) -> Iterator[Finished]:
+    if (jobs == 1 and backend in ("loky", "sequential")) or not arguments:
+        for given in arguments:
+            yield execute(*given, _Rounds.of(given[0], given[1]["rounds"]))
+        return
+    try:
+        import joblib
+    except ImportError as error:
+        raise MissingPackageError("Running in parallel", "joblib", "train") from error
+    _register(backend)
+    options: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
+    left = {RunConfig(**given[1]).hash: given[0] for given in arguments}
+    calls = [joblib.delayed(execute)(*given) for given in arguments]
+    with joblib.parallel_config(backend=backend, n_jobs=jobs, **options):
+        try:
+            pool = joblib.Parallel(return_as="generator_unordered")
+        except ValueError:  # a backend that gives everything at the end
+            pool = joblib.Parallel()
+        try:
+            for done in pool(calls):
+                left.pop(done.hash, None)
+                yield done
+        except Exception as error:
+            # A process that was killed, by the system for its memory perhaps, takes the pool with it.
+            for name, title in left.items():
+                yield Finished(name, title, error=f"not run to its end, {type(error).__name__}: {error}")
+
+
+def _register(backend: str) -> None:
+    """Backends of clusters, which their own packages bring."""
+    if backend in ("ray", "dask"):
+        package = {"ray": "ray", "dask": "distributed"}[backend]
+        try:
+            if backend == "ray":
+                importlib.import_module("ray.util.joblib").register_ray()
+            else:
+                importlib.import_module(package)  # joblib finds the client that was connected
+        except ImportError as error:
+            raise ConfigError(
+                f'The backend "{backend}" needs `{package}`. Install it with: pip install {package}'
+            ) from error
+    elif backend == "threading":
+        raise ConfigError(
+            'The backend "threading" is of no use here: torch has one source of randomness for all threads, so that '
+            'runs side by side would not repeat. Use "loky".'
+        )
+    elif backend not in ("loky", "multiprocessing", "sequential"):
+        raise ConfigError(
+            f"There is no backend {backend!r}. There are loky, multiprocessing, sequential, dask and ray."
+        )
+
+
+class _Rounds:
+    """The rounds of one run, where somebody watches and runs come one after the other."""
+
+    @staticmethod
+    def of(title: str, rounds: int) -> Progress | None:
+        if not sys.stderr.isatty():
+            return None
+        return _Rounds(title, rounds)
+
+    def __init__(self, title: str, rounds: int) -> None:
+        self._title, self._rounds, self._told, self._accuracy = title, rounds, 0.0, ""
+
+    def round(self, done: int, drawn: str) -> None:
+        now = time.monotonic()
+        if now - self._told > 0.2 or done == self._rounds:
+            self._told = now
+            line = f"{self._title}: {done} of {self._rounds}{self._accuracy}, {drawn}"
+            end = "\r\x1b[K" if done == self._rounds else ""
+            print(f"\r\x1b[K{line[:110]}{end}", end="", file=sys.stderr, flush=True)
+
+    def evaluated(self, record: Any) -> None:
+        self._accuracy = f", {100 * record['accuracy']:.1f} %"
+
+
+def _index(experiment: Experiment, entries: Sequence[Any], left_out: Sequence[str], scale: float) -> dict[str, Any]:
+    listed = [
+        {**{key: value for key, value in asdict(entry).items() if key != "config"},
+         "hash": entry.config.hash, "config": entry.config.model_dump(mode="json")}
+        for entry in entries
+    ]  # fmt: skip
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "description": experiment.description,
+        "scale": scale,
+        "claims": [claim.model_dump(mode="json") for claim in experiment.claims],
+        "numbers": [number.model_dump(mode="json") for number in experiment.numbers],
+        "left_out": list(left_out),
+        "versions": versions(),
+        "entries": listed,
+    }
+
+
+def _complete(folder: Path) -> dict[str, Any] | None:
+    """The summary of a run that was made to its end."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return summary if isinstance(summary, dict) and "accuracy" in summary else None
+
+
+def _write(path: Path, value: object) -> None:
+    with written_whole(path) as file:
+        file.write(json.dumps(value, indent=1, ensure_ascii=False).encode())

@@ -1,0 +1,134 @@
+"""The worst case: what a rule is worth when the attacker may choose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mixtailor.experiments.results import Result, Results
+
+__all__ = ["Group", "WorstCase", "difference", "groups", "worst_cases"]
+
+RESAMPLES = 2_000
+# What an attacker chooses, and what is compared; everything else makes another group.
+_FREE = ("rule", "attack", "byzantine", "seed", "rounds", "evaluate_every")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in rule, attack, number of real liars and seed alone.
+
+    Attributes
+    ----------
+    title : str
+    rules, attacks : list of str
+        Rows and columns of the table.
+    cells : dict
+        ``cells[rule][attack][seed]``, accuracy in percent.
+    """
+
+    title: str
+    rules: list[str]
+    attacks: list[str]
+    cells: dict[str, dict[str, dict[int, float]]]
+
+    def mean(self, rule: str, attack: str) -> float | None:
+        """Over the seeds."""
+        found = self.cells[rule].get(attack)
+        return None if not found else float(np.mean(list(found.values())))
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The least accuracy of a rule over all attacks, each the mean over seeds, with a 95 % bootstrap interval."""
+
+    rule: str
+    attack: str
+    accuracy: float
+    low: float
+    high: float
+    seeds: int
+
+
+def groups(results: Results) -> list[Group]:
+    """The runs of an experiment, in groups that can be compared."""
+    parted: dict[str, list[Result]] = {}
+    for run in results.runs:
+        rest = {key: value for key, value in run.config.items() if key not in _FREE}
+        parted.setdefault(json.dumps(rest, sort_keys=True), []).append(run)
+    titles = _titles([runs[0].config for runs in parted.values()])
+    return [_group(title, runs) for title, runs in zip(titles, parted.values(), strict=True)]
+
+
+def worst_cases(group: Group) -> list[WorstCase]:
+    """Each rule's worst case, the best of them first.
+
+    Resampled are the seeds, the same for all attacks, since runs of a seed share their data order. A rule that was not
+    run under every attack of the group has no worst case and is left out.
+    """
+    found = []
+    for rule in group.rules:
+        table = _table(group, rule)
+        if table is None:
+            continue
+        means = table.mean(1)
+        low, high = np.quantile(_resampled(table), [0.025, 0.975])
+        worst = int(means.argmin())
+        case = WorstCase(rule, group.attacks[worst], float(means[worst]), float(low), float(high), table.shape[1])
+        found.append(case)
+    return sorted(found, key=lambda case: -case.accuracy)
+
+
+def difference(group: Group, one: str, other: str) -> tuple[float, float, float] | None:
+    """How much better the worst case of one rule is than the other's, in points, with its 95 % interval."""
+    tables = _table(group, one), _table(group, other)
+    if tables[0] is None or tables[1] is None or tables[0].shape != tables[1].shape:
+        return None
+    # The same generator, hence the same seeds in each resample: the difference is a paired one.
+    samples = _resampled(tables[0]) - _resampled(tables[1])
+    low, high = np.quantile(samples, [0.025, 0.975])
+    return float(tables[0].mean(1).min() - tables[1].mean(1).min()), float(low), float(high)
+
+
+def _resampled(table: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    seeds = table.shape[1]
+    drawn = np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
+    least: np.ndarray[Any, np.dtype[np.float64]] = table[:, drawn].mean(2).min(0)
+    return least
+
+
+def _table(group: Group, rule: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    cells = [group.cells[rule].get(attack, {}) for attack in group.attacks]
+    seeds = sorted(set.intersection(*(set(cell) for cell in cells)))
+    return np.array([[cell[seed] for seed in seeds] for cell in cells]) if seeds else None
+
+
+def _group(title: str, runs: Sequence[Result]) -> Group:
+    liars = {run.config["byzantine"] for run in runs}
+    cells: dict[str, dict[str, dict[int, float]]] = {}
+    attacks: dict[str, None] = {}
+    for run in runs:
+        name = run.attack if len(liars) == 1 else f"{run.attack}, {run.config['byzantine']} liars"
+        attacks[name] = None
+        cells.setdefault(run.rule, {}).setdefault(name, {})[run.seed] = run.accuracy()
+    return Group(title, list(cells), list(attacks), cells)
+
+
+def _titles(configs: Sequence[dict[str, Any]]) -> list[str]:
+    """What the groups have in common by name, and what tells them apart."""
+    keys = [key for key in configs[0] if key not in _FREE] if configs else []
+    apart = [key for key in keys if key not in ("data", "n", "f") and len({json.dumps(c[key]) for c in configs}) > 1]
+    return [
+        ", ".join([f"{c['data']}, n = {c['n']}, f = {c['f']}", *(f"{key} = {_plain(c[key])}" for key in apart)])
+        for c in configs
+    ]
+
+
+def _plain(value: object) -> str:
+    return str(value.get("name")) if isinstance(value, dict) and "name" in value else str(value)

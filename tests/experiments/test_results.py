@@ -1,0 +1,95 @@
+"""Accuracies, worst cases and verdicts from files written by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixtailor.experiments import Results
+from mixtailor.experiments.claims import verdicts
+from mixtailor.experiments.worst import difference, groups, worst_cases
+
+
+def written(folder: Path, cells: dict[tuple[str, str, int], list[float]], **more: Any) -> Results:
+    """An experiment whose runs have the given accuracies, by rule, attack and seed."""
+    entries = []
+    for place, ((rule, attack, seed), accuracies) in enumerate(cells.items()):
+        config = {"data": "digits", "n": 12, "f": 2, "byzantine": 2, "momentum": 0.9, "rule": {"name": rule}}
+        home = folder / "runs" / str(place)
+        home.mkdir(parents=True)
+        lines = [
+            {"round": k, "accuracy": a, "rule_seconds": {"Krum(f=2)": 1e-3}, "drawn": {"Krum(f=2)": 2}}
+            for k, a in enumerate(accuracies)
+        ]
+        (home / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (home / "summary.json").write_text("{}")
+        where = {"panel": "p", "rule": rule, "attack": attack, "setting": "", "hash": str(place)}
+        entries.append({**where, "config": {**config, "attack": {"name": attack}, "seed": seed}})
+    (folder / "x").mkdir()
+    index = {"name": "x", "title": "t", "claims": [], "numbers": [], "entries": entries, **more}
+    (folder / "x" / "experiment.json").write_text(json.dumps(index))
+    return Results.load(folder / "x")
+
+
+def test_accuracy_is_the_mean_of_the_last_five_never_the_best(tmp_path: Path) -> None:
+    results = written(tmp_path, {("a", "t", 0): [0.1, 0.99, 0.5, 0.6, 0.7, 0.8, 0.4]})
+    run = results.runs[0]
+    assert run.accuracy() == pytest.approx(60.0)
+    assert run.fluctuation(3) == pytest.approx(100 * np.std([0.7, 0.8, 0.4]))
+    assert run.microseconds() == pytest.approx(500.0)
+
+
+def test_worst_case_is_the_least_mean_over_seeds(tmp_path: Path) -> None:
+    """Worst by attack of the mean over seeds, not the least single run; the best worst case comes first."""
+    cells = {
+        ("a", "t", 0): [0.9], ("a", "t", 1): [0.3], ("a", "u", 0): [0.5], ("a", "u", 1): [0.5],
+        ("b", "t", 0): [0.8], ("b", "t", 1): [0.8], ("b", "u", 0): [0.7], ("b", "u", 1): [0.6],
+    }  # fmt: skip
+    (group,) = groups(written(tmp_path, cells))
+    best, worst = worst_cases(group)
+    assert (best.rule, best.attack, best.seeds) == ("b", "u", 2) and best.accuracy == pytest.approx(65.0)
+    assert (worst.rule, worst.attack) == ("a", "u") and worst.accuracy == pytest.approx(50.0)
+    assert best.low == pytest.approx(60.0) and best.high == pytest.approx(70.0)
+    assert worst.low == pytest.approx(30.0), "with both seeds bad, the other attack is the worst"
+    found = difference(group, "b", "a")
+    assert found is not None and found[0] == pytest.approx(15.0) and found[1] <= 15.0 <= found[2]
+
+
+def test_a_rule_without_all_attacks_has_no_worst_case(tmp_path: Path) -> None:
+    cells = {("a", "t", 0): [0.9], ("b", "t", 0): [0.8], ("b", "u", 0): [0.7]}
+    (group,) = groups(written(tmp_path, cells))
+    assert [case.rule for case in worst_cases(group)] == ["b"]
+    assert difference(group, "a", "b") is None
+
+
+def test_the_bootstrap_interval_covers(tmp_path: Path) -> None:
+    """Of one attack and many seeds, the interval is near the textbook one for a mean."""
+    random = np.random.default_rng(0)
+    values = random.normal(0.7, 0.05, 60)
+    (group,) = groups(written(tmp_path, {("a", "t", seed): [float(v)] for seed, v in enumerate(values)}))
+    (case,) = worst_cases(group)
+    half = 1.96 * 100 * values.std() / np.sqrt(60)
+    assert case.high - case.low == pytest.approx(2 * half, rel=0.1)
+
+
+def test_verdicts_say_by_how_much(tmp_path: Path) -> None:
+    cells = {("a", "t", 0): [0.80], ("b", "t", 0): [0.90], ("c", "t", 0): [0.50]}
+    claims = [
+        {"text": "within 15", "rule": "a", "than": "b", "by": -15.0},
+        {"text": "within 5", "rule": "a", "than": "b", "by": -5.0},
+        {"text": "above the worst", "rule": "a", "than": ["b", "c"], "pick": "worst"},
+        {"text": "below the best", "rule": "a", "than": ["b", "c"], "pick": "best", "is_": "at most"},
+        {"text": "unknown", "rule": "a", "than": "z"},
+        {"text": "a number", "rule": "c", "than": 60.0, "is_": "at most"},
+    ]
+    found = verdicts(written(tmp_path, cells, claims=claims))
+    assert [verdict.says for verdict in found] == [
+        "holds, by 5.00", "does not, by 5.00", "holds, by 30.00", "holds, by 10.00", "not measured", "holds, by 10.00",
+    ]  # fmt: skip
+
+
+def test_a_folder_without_an_experiment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no experiment\.json"):
+        Results.load(tmp_path)

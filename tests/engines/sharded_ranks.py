@@ -3,11 +3,11 @@
 import warnings
 
 import numpy as np
+import samples
 import torch
 import torch.distributed as dist
 
 import mixtailor as mt
-import samples
 from mixtailor._checks import FaultError
 from mixtailor.testing.laws import Case, FixedKey
 from mixtailor.updates.device import on_device
@@ -52,6 +52,11 @@ def every_rule(rank, count):
             here.append(ask(rule, case, Sharded.of(rows[:, own].copy(), shards), case.reference[own]))
         found.append([facts(result) for result in here])
     return found
+
+
+def everything(rank, count):
+    """All of it in one group: processes are what costs time here."""
+    return {body.__name__: body(rank, count) for body in (every_rule, other_homes, too_many_faults)}
 
 
 def broken(case):

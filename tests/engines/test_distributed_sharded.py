@@ -19,27 +19,33 @@ def _tied(scores):
     return second - best <= 1e-12 * abs(second)
 
 
-def test_every_rule_equals_the_central_answer(tmp_path):
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each of three ranks did."""
+    return run(sharded_ranks.everything, 3, tmp_path_factory.mktemp("sharded"))
+
+
+def test_every_rule_equals_the_central_answer(ranks):
     """Same selection, values to 1e-6, the same rows quarantined: for every exported rule, chain and mixture."""
-    found = run(sharded_ranks.every_rule, 3, tmp_path)
+    found = [rank["every_rule"] for rank in ranks]
     for place, (rule, case) in enumerate(sharded_ranks.cases()):
         asked = [case.rows, *([sharded_ranks.broken(case)] if case.f else [])]
         for turn, rows in enumerate(asked):
             central = sharded_ranks.ask(rule, case, rows, case.reference)
-            ranks = [answers[place][turn] for answers in found]
-            assert all(one["selected"] == ranks[0]["selected"] for one in ranks), rule
-            assert np.allclose(_whole(ranks, "update"), central.update, rtol=1e-6, atol=1e-6), rule
+            parts = [answers[place][turn] for answers in found]
+            assert all(one["selected"] == parts[0]["selected"] for one in parts), rule
+            assert np.allclose(_whole(parts, "update"), central.update, rtol=1e-6, atol=1e-6), rule
             if central.scores is None or not _tied(central.scores[~np.isnan(central.scores)]):
-                assert ranks[0]["selected"] == central.selected, rule
+                assert parts[0]["selected"] == central.selected, rule
             if central.weights is not None:
-                assert np.allclose(ranks[0]["weights"], central.weights, atol=1e-6), rule
-            for one in ranks:
+                assert np.allclose(parts[0]["weights"], central.weights, atol=1e-6), rule
+            for one in parts:
                 assert one["quarantined"] == [(item.row, item.reason) for item in central.quarantined], rule
 
 
-def test_homes_far_rows_and_many_rows(tmp_path):
+def test_homes_far_rows_and_many_rows(ranks):
     """Types, tensors, the path of a device, layers; a row 1e12 away; fewer coordinates than ranks; large sums."""
-    found = run(sharded_ranks.other_homes, 3, tmp_path)
+    found = [rank["other_homes"] for rank in ranks]
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(9, 50))
     rows[-1] *= 1e12
@@ -64,9 +70,9 @@ def test_homes_far_rows_and_many_rows(tmp_path):
     assert np.array_equal(_whole(found, "wide 2"), mt.Krum(3)(wide))
 
 
-def test_all_ranks_name_the_faults_of_all_slices(tmp_path):
+def test_all_ranks_name_the_faults_of_all_slices(ranks):
     """A rank that saw nothing wrong in its slice raises with the others, and names the same rows."""
-    assert run(sharded_ranks.too_many_faults, 2, tmp_path) == [(1, 4), (1, 4)]
+    assert [rank["too_many_faults"] for rank in ranks] == [(1, 4)] * 3
 
 
 def test_slices_cover_every_coordinate_once():

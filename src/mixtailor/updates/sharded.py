@@ -17,7 +17,7 @@ from mixtailor.updates.home import Home
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.receive import Arrival, receive
 
-__all__ = ["Sharded", "Shards", "bounds"]
+__all__ = ["Alone", "Sharded", "Shards", "bounds"]
 
 # Up to so many numbers from all ranks together are gathered and summed by each: one message, where a sum on the first
 # rank that is told to the others takes two.
@@ -57,7 +57,7 @@ class Shards:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
         self.start, self.stop = bounds(d, self.count, self.rank)
         self.width = -(-d // self.count)
-        self._first = dist.get_global_rank(dist.group.WORLD if group is None else group, 0)
+        self._first = 0 if group is None else dist.get_global_rank(group, 0)
         on_gpu = dist.get_backend(group) == "nccl"
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
@@ -86,6 +86,31 @@ class Shards:
         told = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, copy=True)
         dist.broadcast(told, self._first, group=self.group)
         return told.cpu().numpy()
+
+
+class Alone(Shards):
+    """One process that has all coordinates, and needs no group.
+
+    Examples
+    --------
+    >>> Alone(5).start, Alone(5).stop
+    (0, 5)
+    """
+
+    def __init__(self, d: int) -> None:
+        self.d = self.width = d
+        self.group, self.rank, self.count = None, 0, 1
+        self.start, self.stop = 0, d
+        self.device = torch.device("cpu")
+
+    def gathered(self, values: Any) -> Any:
+        return np.asarray(values)[None]
+
+    def together(self, values: Floats, *, maximum: bool = False) -> Floats:
+        return values
+
+    def from_first(self, values: Any) -> Any:
+        return values
 
 
 class Sharded(Home):
@@ -189,10 +214,12 @@ class Sharded(Home):
         self.part.copy_row(row, answer)
 
     def row_bytes(self, row: int) -> Iterable[Any]:
-        refuse(
-            "An audited draw needs the digests of whole rows, and this rank holds a slice of each. "
-            "Use one aggregator, which receives whole rows."
-        )
+        if self.shards.count > 1:
+            refuse(
+                "An audited draw needs the digests of whole rows, and this rank holds a slice of each. "
+                "Use one aggregator, which receives whole rows."
+            )
+        return self.part.row_bytes(row)
 
     def _zero_is_exact(self, p: float) -> bool:
         return self.part._zero_is_exact(p)
@@ -244,6 +271,8 @@ class Sharded(Home):
 
     def assemble(self, matrices: list[Any]) -> Any:
         own = self.part.assemble(matrices)
+        if self.shards.count == 1:
+            return own
         tensor = own if is_torch(own) else torch.from_numpy(own)
         width = self.shards.width
         sent = tensor.new_zeros((len(tensor), width), device=self.shards.device)

@@ -1,0 +1,168 @@
+"""Peers: every rank is worker and aggregator, as in plain data-parallel training.
+
+Sound against faulty gradients and poisoned data on honest hosts. NOT sound against a compromised rank: it computes a
+slice of everybody's answer.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from mixtailor._checks import refuse
+from mixtailor.engines.distributed.keys import SharedKey, source_of
+from mixtailor.rules.aggregation import Aggregation
+from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
+from mixtailor.updates.sharded import Sharded, Shards
+
+__all__ = ["TYPES", "Peers", "robust_all_reduce"]
+
+# Types that travel, by the number that stands for them.
+TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def robust_all_reduce(
+    tensor: torch.Tensor,
+    rule: Any,
+    group: "dist.ProcessGroup | None" = None,
+    *,
+    reference: torch.Tensor | None = None,
+    entropy: KeySource | None = None,
+    on_fault: OnFault = "raise",
+) -> Aggregation:
+    """Replace every rank's tensor by the rule's answer on all of them: `all_reduce` by a robust rule.
+
+    Ranks exchange slices (`all_to_all`), each aggregates all rows of its slice, and the answers are gathered. Row i is
+    rank i of the group. All ranks call it with the same rule.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        This rank's update, of any shape and floating type; overwritten by the answer.
+    rule : rule or callable
+        What aggregates; a callable from an (n, d) matrix gets whole rows on every rank.
+    group : ProcessGroup, optional
+        The ranks that take part; all of them by default.
+    reference : Tensor, optional
+        What the caller trusts, whole, the same on all ranks.
+    entropy : KeySource, optional
+        Where the first rank takes the call's key from: the rule's own source by default.
+    on_fault : {"raise", "skip"}
+        What to do when more rows are provably faulty than the rule withstands; "skip" fills the tensor with zeros.
+
+    Returns
+    -------
+    Aggregation
+        What happened, the same on all ranks; `update` is the tensor, or None where the round was skipped.
+
+    Examples
+    --------
+    >>> robust_all_reduce(gradient, mt.Krum(f=1))  # doctest: +SKIP
+
+    Notes
+    -----
+    A rank whose tensor is not of the length or type that most have counts as faulty, takes part in the exchange so that
+    the others can go on, and raises afterwards. Sound against faulty gradients on honest hosts, not against a
+    compromised rank.
+    """
+    wanted = as_rule(rule)
+    if not tensor.is_floating_point():
+        raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
+    if tensor.dtype not in TYPES:
+        raise TypeError(f"robust_all_reduce needs one of {[str(kind) for kind in TYPES]} and got {tensor.dtype}.")
+    agreed = _agreement(tensor, group)
+    shards = Shards(agreed.d, group)
+    sound = shards.rank not in agreed.faults
+    flat = tensor.detach().reshape(-1) if sound else torch.zeros(agreed.d, dtype=agreed.dtype, device=tensor.device)
+    rows = _exchanged(flat, shards)
+    kept = [row for row in range(shards.count) if row not in agreed.faults]
+    home = Sharded.of(rows[kept] if agreed.faults else rows, shards, faults=agreed.faults)
+    result = wanted.aggregate(
+        home,
+        reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
+        entropy=SharedKey(shards, source_of(wanted) if entropy is None else entropy),
+        on_fault=on_fault,
+    )
+    answer = _gathered(result.update, flat, shards)
+    if not sound:
+        refuse(
+            f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
+            f"coordinates of {tensor.dtype}, most have {agreed.d} of {agreed.dtype}. The others went on without it."
+        )
+    with torch.no_grad():
+        tensor.copy_(answer.view(tensor.shape))
+    return replace(result, update=None if result.update is None else tensor)
+
+
+@dataclass(frozen=True)
+class _Agreed:
+    """The length and type that most ranks have, and the ranks that have another."""
+
+    d: int
+    dtype: torch.dtype
+    faults: dict[int, str]
+
+
+def _agreement(tensor: torch.Tensor, group: "dist.ProcessGroup | None") -> _Agreed:
+    own = np.array([tensor.numel(), TYPES.index(tensor.dtype)], np.int64)
+    kinds, counts = np.unique(every := Shards(2, group).gathered(own), axis=0, return_counts=True)
+    d, place = (int(number) for number in kinds[counts.argmax()])
+    faults = {
+        rank: f"{length} coordinates of {TYPES[kind]} where most have {d} of {TYPES[place]}"
+        for rank, (length, kind) in enumerate(every.tolist())
+        if (length, kind) != (d, place)
+    }
+    return _Agreed(d, TYPES[place], faults)
+
+
+def _exchanged(flat: torch.Tensor, shards: Shards) -> torch.Tensor:
+    """This rank's slice of every rank's vector, a row each."""
+    n, width = shards.count, shards.width
+    sent = flat if flat.numel() == n * width and flat.is_contiguous() else flat.new_zeros(n * width)
+    if sent is not flat:
+        sent[: flat.numel()] = flat
+    rows = torch.empty_like(sent)
+    # As bytes: not every backend knows every floating type, and nothing is computed on the way.
+    dist.all_to_all_single(rows.view(torch.uint8), sent.view(torch.uint8), group=shards.group)
+    return rows.view(n, width)[:, : shards.stop - shards.start]
+
+
+def _gathered(own: torch.Tensor | None, flat: torch.Tensor, shards: Shards) -> torch.Tensor:
+    """The slices of all ranks, side by side; zeros where there is no answer."""
+    if own is None:
+        return torch.zeros_like(flat)
+    whole = flat.new_empty(shards.count * shards.width)
+    sent = own
+    if own.numel() < shards.width:
+        sent = flat.new_zeros(shards.width)
+        sent[: own.numel()] = own
+    dist.all_gather_into_tensor(whole.view(torch.uint8), sent.view(torch.uint8), group=shards.group)
+    return whole[: shards.d]
+
+
+@dataclass(frozen=True)
+class Peers:
+    """All ranks of a group as workers and aggregators, for `RobustOptimizer`.
+
+    Parameters
+    ----------
+    rule : rule or callable
+    group : ProcessGroup, optional
+        All ranks by default.
+    entropy : KeySource, optional
+        Where the first rank takes keys from: the rule's own source by default.
+    on_fault : {"raise", "skip"}
+        With "skip", a round with more proven faults than the rule withstands changes nothing.
+    """
+
+    rule: Rule
+    group: Any = None
+    entropy: KeySource | None = None
+    on_fault: OnFault = "raise"
+
+    def exchange(self, vector: torch.Tensor) -> torch.Tensor | None:
+        """The answer on all ranks' vectors, in place; None where the round was skipped."""
+        result = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
+        return vector if result.update is not None else None

@@ -1,0 +1,76 @@
+"""Peers: `robust_all_reduce`, the hook of DistributedDataParallel and the optimizer, with real processes."""
+
+import numpy as np
+import pytest
+import torch
+from engines import peer_ranks
+from engines.processes import run
+
+import mixtailor as mt
+from mixtailor.engines.distributed import robust_all_reduce
+from mixtailor.engines.distributed.keys import source_of
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each of five ranks did."""
+    return run(peer_ranks.everything, 5, tmp_path_factory.mktemp("peers"))
+
+
+def test_all_ranks_get_the_central_answer(ranks):
+    """Five ranks, four rules, three types, and what goes wrong: NaN, another length, more faults than f."""
+    found = [rank["answers"] for rank in ranks]
+    rows = torch.from_numpy(peer_ranks.vectors(5))
+    for place, rule in enumerate(peer_ranks.RULES):
+        for kind in (torch.float64, torch.float32, torch.bfloat16):
+            central = rule.aggregate(rows.to(kind), entropy=mt.SeededEntropy(3))
+            for answer in found:
+                values, drawn, selected = answer[place, str(kind)]
+                assert np.allclose(values, central.update.to(torch.float64).numpy(), rtol=1e-6, atol=1e-6)
+                assert drawn == repr(central.rule) and selected == central.selected
+    left = mt.Krum(1).lowered(4, 1)
+    for answer in found:
+        values, quarantined = answer["NaN"]
+        assert np.allclose(values, left(rows[[0, 1, 2, 4]])) and quarantined == [(3, "not finite")]
+        assert answer["skipped"] == ((0, 4), True, [0.0] * 7)
+        assert np.allclose(answer["reference"], mt.FLTrust()(rows, reference=rows.mean(dim=0)))
+    for rank in (0, 1, 3, 4):
+        values, ((row, reason),) = found[rank]["short"]
+        assert np.allclose(values, left(rows[[0, 1, 3, 4]])) and row == 2 and "20 coordinates" in reason
+    assert "this rank has 20" in found[2]["short"]
+    assert len({answer["key"] for answer in found}) == 1 and len(found[0]["key"]) == 32 and any(found[0]["key"])
+
+
+def test_hook_is_exact_across_buckets(ranks):
+    """Krum over the whole vector takes a row that Krum on either bucket does not."""
+    rows = peer_ranks.gradients(5, width=4)
+    whole = mt.Krum(1).aggregate(rows.reshape(5, -1))
+    by_bucket = [mt.Krum(1).aggregate(rows[:, half]).selected for half in (0, 1)]
+    assert whole.selected not in by_bucket and by_bucket[0] != by_bucket[1]
+    (chosen,) = whole.selected
+    for steps, buckets in (rank["hooked"] for rank in ranks):
+        assert max(buckets) >= 1, "the model needs several buckets for this test to say anything"
+        for first, second, selected in steps:
+            assert selected == whole.selected
+            assert (first, second) == pytest.approx(tuple(rows[chosen, :, 0]))
+
+
+@pytest.mark.parametrize("body", ["registered", "optimized"])
+def test_training_withstands_a_rank_with_poisoned_labels(body, ranks):
+    """All ranks end with the same model, and it is the honest one."""
+    found = [rank[body] for rank in ranks]
+    assert all(np.array_equal(model, found[0]) for model in found)
+    assert np.allclose(found[0], [1.0, -2.0, 0.5, 0.3], atol=0.15)
+
+
+def test_whole_numbers_are_refused():
+    with pytest.raises(TypeError, match=r"floating-point numbers and got torch\.int64"):
+        robust_all_reduce(torch.ones(3, dtype=torch.int64), mt.Mean())
+
+
+def test_source_is_the_rules_own():
+    """A seeded mixture keeps its seed on ranks, also behind a pre-aggregation."""
+    seeded = mt.SeededEntropy(4)
+    pool = [mt.Krum(1), mt.Comed()]
+    assert source_of(mt.NNM(1) >> mt.MixTailor(pool, entropy=seeded)) is seeded
+    assert source_of(mt.MixTailor(pool)) == mt.SystemEntropy()

@@ -11,6 +11,7 @@ from mixtailor.theory.bounds import (
     krum_coefficient,
     published_krum_coefficient,
 )
+from mixtailor.theory.certify import AttackVerdict, Certificate, RuleVerdict, certify
 from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
 from mixtailor.theory.conditions import (
     Convergence,
@@ -22,42 +23,57 @@ from mixtailor.theory.conditions import (
     unequal_mixture,
 )
 from mixtailor.theory.costs import PoolCost, pool_cost
+from mixtailor.theory.effective import effective_size
 from mixtailor.theory.estimates import Estimate, Interval, estimate
 from mixtailor.theory.game import Solution, payoff, solve
+from mixtailor.theory.harden import Hardened, harden, judge
 from mixtailor.theory.intersections import (
     LambdaIntersection,
     comed_lambda_bound,
     krum_lambda_bound,
     lambda_intersection,
 )
+from mixtailor.theory.kappa import KappaBound, kappa_lower_bound
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 from mixtailor.theory.schedules import PowerSchedule, StepSizes, check_step_sizes
+from mixtailor.theory.states import State
 
 __all__ = [
+    "AttackVerdict",
     "Breakdown",
     "C",
+    "Certificate",
     "Convergence",
     "EffectiveSize",
     "Estimate",
+    "Hardened",
     "Interval",
+    "KappaBound",
     "KrumBound",
     "Lambda",
     "LambdaIntersection",
     "MixtureCondition",
     "PoolCost",
     "PowerSchedule",
+    "RuleVerdict",
     "Solution",
+    "State",
     "StepSizes",
     "UnequalMixture",
     "breakdown",
+    "certify",
     "check_step_sizes",
     "cluster_answers",
     "cluster_products",
     "comed_lambda_bound",
     "convergence_condition",
     "dimension_factor",
+    "effective_size",
     "estimate",
     "f_for_sampling",
+    "harden",
+    "judge",
+    "kappa_lower_bound",
     "krum_beta",
     "krum_bound",
     "krum_coefficient",

@@ -1,6 +1,7 @@
 """Bytes from outside: every refusal is a sentence, and memory is bounded by the file's size."""
 
 import gzip
+import math
 import os
 import struct
 import tracemalloc
@@ -16,9 +17,10 @@ from mixtailor.simulation import DataError, read_cifar, read_idx
 
 
 def idx(*shape: int, kind: int = 8, elements: bytes | None = None) -> bytes:
-    content = bytes(range(256)) * (int(np.prod(shape)) // 256 + 1)
-    header = struct.pack(f">HBB{len(shape)}I", 0, kind, len(shape), *shape)
-    return header + (content[: int(np.prod(shape))] if elements is None else elements)
+    if elements is None:
+        count = math.prod(shape)
+        elements = (bytes(range(256)) * (count // 256 + 1))[:count]
+    return struct.pack(f">HBB{len(shape)}I", 0, kind, len(shape), *shape) + elements
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -17,11 +17,14 @@ from mixtailor.updates.home import Home
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.receive import Arrival, receive
 
-__all__ = ["Alone", "Sharded", "Shards", "bounds"]
+__all__ = ["Alone", "Sharded", "Shards", "bounds", "gather_into"]
 
 # Up to so many numbers from all ranks together are gathered and summed by each: one message, where a sum on the first
 # rank that is told to the others takes two.
 _GATHERED = 1 << 16
+
+# One call of two names: torch 2.13 warns of the older.
+gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
@@ -63,9 +66,9 @@ class Shards:
 
     def gathered(self, values: Any) -> Any:
         """A numpy array of one shape from every rank, stacked in the order of the ranks."""
-        sent = torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+        sent = torch.from_numpy(np.array(values)).to(self.device)  # a copy: keys are not writable
         every = sent.new_empty((self.count, *sent.shape))
-        dist.all_gather_into_tensor(every.view(-1), sent.view(-1), group=self.group)
+        gather_into(every.view(-1), sent.view(-1), group=self.group)
         return every.cpu().numpy()
 
     def together(self, values: Floats, *, maximum: bool = False) -> Floats:
@@ -76,14 +79,14 @@ class Shards:
                 return np.asarray(every.max(axis=0) if maximum else every.sum(axis=0))
         # A maximum of NaN and a number is either, by the backend; infinity is as good a sign of a faulty row.
         whole = np.where(np.isnan(values), np.inf, values) if maximum else values
-        total = torch.from_numpy(np.ascontiguousarray(whole)).to(self.device, copy=True)
+        total = torch.from_numpy(np.array(whole)).to(self.device)
         dist.reduce(total, self._first, op=dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM, group=self.group)
         dist.broadcast(total, self._first, group=self.group)
         return np.asarray(total.cpu().numpy())
 
     def from_first(self, values: Any) -> Any:
         """What the first rank has, a numpy array of one shape on all ranks."""
-        told = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, copy=True)
+        told = torch.from_numpy(np.array(values)).to(self.device)
         dist.broadcast(told, self._first, group=self.group)
         return told.cpu().numpy()
 
@@ -278,7 +281,7 @@ class Sharded(Home):
         sent = tensor.new_zeros((len(tensor), width), device=self.shards.device)
         sent[:, : tensor.shape[1]] = tensor
         every = sent.new_empty((self.shards.count, *sent.shape))
-        dist.all_gather_into_tensor(every.view(-1), sent.view(-1), group=self.shards.group)
+        gather_into(every.view(-1), sent.view(-1), group=self.shards.group)
         whole = every.transpose(0, 1).reshape(len(tensor), -1)[:, : self.d].contiguous()
         return whole.to(tensor.device) if is_torch(own) else whole.cpu().numpy()
 

@@ -41,7 +41,15 @@ class RobustHook:
 
     Examples
     --------
-    >>> model.register_comm_hook(None, RobustHook(mt.Krum(f=1)))  # doctest: +SKIP
+    >>> import mixtailor as mt
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    >>> hook = RobustHook(mt.Comed())
+    >>> model.register_comm_hook(None, hook)
+    >>> model(torch.ones(4, 2)).sum().backward()
+    >>> hook.last.n, model.module.weight.grad
+    (1, tensor([[4., 4.]]))
+    >>> dist.destroy_process_group()
 
     Notes
     -----

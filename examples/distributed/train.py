@@ -1,0 +1,117 @@
+"""Train a model on several ranks of which the last one is poisoned, with a rule drawn anew each step.
+
+Peers, every rank worker and aggregator (sound against faulty gradients on honest hosts, not a compromised rank):
+
+    torchrun --nproc-per-node 4 examples/distributed/train.py
+
+One trusted aggregator and three workers (sound against arbitrary workers):
+
+    torchrun --nproc-per-node 4 examples/distributed/train.py --topology trusted
+
+The backend is gloo on the CPU. ``--backend nccl`` puts peers on GPUs, one a rank; that path was not tested.
+"""
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+
+import mixtailor as mt
+from mixtailor.engines.distributed import Aggregator, Peers, RobustHook, RobustOptimizer, Worker
+
+TRUTH = torch.linspace(-2.0, 2.0, 20)[:, None]
+
+
+def batch(rank: int, step: int, poisoned: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of a linear problem; a poisoned rank has the opposite targets, a hundredfold."""
+    random = torch.Generator().manual_seed(1000 * rank + step)
+    inputs = torch.randn(64, len(TRUTH), generator=random)
+    targets = inputs @ TRUTH + 0.1 * torch.randn(64, 1, generator=random)
+    return inputs, -100.0 * targets if poisoned else targets
+
+
+def new_model() -> torch.nn.Module:
+    torch.manual_seed(0)  # the same start everywhere
+    return torch.nn.Sequential(torch.nn.Linear(len(TRUTH), 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+
+
+def pool(n: int) -> mt.MixTailor:
+    """Rules that withstand one faulty row of n."""
+    rules: list[mt.Rule] = [mt.Comed(), mt.TrimmedMean(f=1), mt.GeometricMedian()]
+    return mt.MixTailor([*rules, mt.Krum(f=1)] if n >= 5 else rules)
+
+
+def train(
+    model: torch.nn.Module, optimizer: RobustOptimizer | torch.optim.Optimizer, rank: int, poisoned: bool, steps: int
+) -> None:
+    device = next(model.parameters()).device
+    for step in range(steps):
+        inputs, targets = batch(rank, step, poisoned)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs.to(device)), targets.to(device)).backward()
+        optimizer.step()
+
+
+def report(model: torch.nn.Module, who: str) -> None:
+    device = next(model.parameters()).device
+    inputs, targets = batch(999, 0, poisoned=False)
+    with torch.no_grad():
+        loss = torch.nn.functional.mse_loss(model(inputs.to(device)), targets.to(device)).item()
+    print(f"{who}: loss {loss:.3f} on clean data (a model that answers 0: {targets.square().mean().item():.3f})")
+
+
+def peers(arguments: argparse.Namespace) -> None:
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = torch.device("cpu")
+    if arguments.backend == "nccl":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group(arguments.backend)
+    model = new_model().to(device)
+    optimizer: RobustOptimizer | torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.04)
+    if arguments.hook:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        model.register_comm_hook(None, RobustHook(pool(count)))
+    else:
+        optimizer = RobustOptimizer(optimizer, Peers(pool(count)))
+    train(model, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
+    if rank == 0:
+        report(model, f"{count} peers")
+    dist.destroy_process_group()
+
+
+def trusted(arguments: argparse.Namespace) -> None:
+    # The store of torchrun tells the workers where the aggregator is; no worker is in any process group.
+    store, rank, count = next(dist.rendezvous("env://"))
+    workers = count - 1
+    if rank == 0:
+        d = sum(item.numel() for item in new_model().parameters())
+        aggregator = Aggregator.open(store, pool(workers), d, workers=workers, timeout=60.0)
+        for _ in range(arguments.steps):
+            aggregator.step()
+        aggregator.close()
+        return
+    model = new_model()
+    link = Worker.join(store, rank - 1, timeout=120.0)
+    optimizer = RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.04), link)
+    train(model, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
+    if rank == 1:
+        report(model, f"one trusted aggregator, {workers} workers")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topology", choices=["peers", "trusted"], default="peers")
+    parser.add_argument(
+        "--hook", action="store_true", help="peers: a hook of DistributedDataParallel, not an optimizer"
+    )
+    parser.add_argument("--backend", choices=["gloo", "nccl"], default="gloo")
+    parser.add_argument("--steps", type=int, default=100)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    (peers if arguments.topology == "peers" else trusted)(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -108,28 +108,31 @@ class BestResponse(Attack):
         trials.reference = reference or trials.reference  # the same point, where the candidates' geometry knows it
         record = Record()
 
+        payoffs: dict[str, float] = {}
+
         def value(rows: Floats) -> float:
-            payoffs = [outcome.payoff for outcome in trials.outcomes(frame.points(rows))]
-            return record.note(rows, self._value(payoffs, trials.shares))
+            found = [outcome.payoff for outcome in trials.outcomes(frame.points(rows))]
+            here = self._value(found, trials.shares)
+            if here < record.value:
+                payoffs.update(zip(map(repr, trials.rules), found, strict=True))
+            return record.note(rows, here)
 
         start = self._from_starts(value, starts)
         best_start = record.value
         self._improve(value, frame, record, trials)
         assert record.best is not None
-        points = frame.points(record.best)
-        payoffs = [outcome.payoff for outcome in trials.outcomes(points)]
         told = {
             "value": record.value,
             "start": start.name,
             "start_value": best_start,
             "improvement": best_start - record.value,
             "improved": record.value < best_start,
-            "payoffs": dict(zip(map(repr, trials.rules), payoffs, strict=True)),
+            "payoffs": payoffs,
             "history": tuple(record.history),
             "candidates": record.tried,
             "evaluations": trials.evaluations,
         }
-        return [point.with_facts(**told) for point in points]
+        return frame.points(record.best, **told)
 
     def _from_starts(self, value: _Value, starts: Sequence[Start]) -> Start:
         found = [value(start.rows) for start in starts[: self.budget]]

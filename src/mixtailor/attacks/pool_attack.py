@@ -113,8 +113,13 @@ class PoolAttack(Attack):
         trials.reference = reference
         record = Record()
 
+        products: dict[Rule, float] = {}
+
         def value(rows: Floats) -> float:
-            return record.note(rows, max(outcome.inner for outcome in trials.outcomes(frame.points(rows))))
+            found = [outcome.inner for outcome in trials.outcomes(frame.points(rows))]
+            if max(found) < record.value:
+                products.update(zip(trials.rules, found, strict=True))
+            return record.note(rows, max(found))
 
         told: dict[str, object] = {"problem": self.problem}
         if self.problem == "P3":
@@ -127,13 +132,12 @@ class PoolAttack(Attack):
             self._rows(value, frame, record, scene)
             told["improved"] = record.value < found[best]
         assert record.best is not None
-        inner = [outcome.inner for outcome in trials.outcomes(frame.points(record.best))]
         told.update(
             value=record.value,
             broken=record.value < 0.0,
             feasible=self._least(frame, record.best) >= self.eps,
-            rule=trials.rules[int(np.argmax(inner))],
-            values=dict(zip(map(repr, trials.rules), inner, strict=True)),
+            rule=max(products, key=lambda rule: products[rule]),
+            values={repr(rule): found for rule, found in products.items()},
             history=tuple(record.history),
             candidates=record.tried,
             evaluations=trials.evaluations,

@@ -1,0 +1,64 @@
+"""What an attack costs, and the experiment on sub-sampling."""
+
+import json
+
+import numpy as np
+import pytest
+from attacks.instances import rows
+
+import mixtailor as mt
+from mixtailor.attacks import OptimalTailored, SubsampleMimic, attack_complexity, mimicry
+
+WEAK = rows(12, d=100, seed=0) - 0.2
+
+
+def test_counts_are_first_passages_and_sum_over_the_pool() -> None:
+    """T_i of each rule as its own attack reports it; equal rules count each, and once in `distinct`."""
+    pool = mt.MixTailor([mt.Krum(2), mt.Mean(), mt.Krum(2)])
+    found = attack_complexity(pool, (1.0, 0.1), honest=WEAK[:10], own=WEAK[10:], f=2, budget=80)
+    alone = attack_complexity(mt.Mean(), (1.0, 0.1), honest=WEAK[:10], own=WEAK[10:], f=2, budget=80)
+    assert found.counts[1] == alone.counts[0] and found.counts[0] == found.counts[2]
+    attack = OptimalTailored(mt.Mean(), rows="separate", budget=80, tolerance=0.1)
+    errors = attack.craft(WEAK[:10], 2, own=WEAK[10:], rng=0).facts["errors"]
+    assert alone.counts[0][1] == next(spent for spent, error in errors if error <= 0.1)
+    for place in range(2):
+        assert found.totals[place] == sum(counts[place] for counts in found.counts)
+        assert found.distinct[place] == found.counts[0][place] + found.counts[1][place]
+    assert found.reached == (3, 3) and found.counts[0][0] <= found.counts[0][1]
+    assert json.loads(found.to_json())["totals"] == list(found.totals)
+
+
+def test_what_is_not_reached_counts_with_what_was_spent() -> None:
+    """And is shown as not found."""
+    found = attack_complexity(mt.Comed(), (0.01,), honest=5.0 + WEAK[:10], f=2, budget=40)
+    assert found.counts == ((None,),) and found.reached == (0,) and found.totals[0] >= 40
+    assert "not found" in str(found)
+
+
+def test_angles_are_checked() -> None:
+    """At least one, above zero."""
+    for angles in ((), (0.0,)):
+        with pytest.raises(ValueError, match="attack_complexity needs"):
+            attack_complexity(mt.Krum(2), angles, honest=WEAK[:10], f=2)
+
+
+def test_the_mimic_averages_over_its_own_draws() -> None:
+    """Its values are the mean over subsets, which with k = n is Krum's own answer."""
+    honest = WEAK[:10]
+    made = SubsampleMimic(mt.Subsampled(mt.Krum(2), 12), draws=3).craft(honest, 2, rng=0)
+    mean = honest.mean(axis=0)
+    expected = {eps: mt.Krum(2)([*honest, -eps * mean, -eps * mean]) @ mean for eps in (0.1, 0.5, 1.0, 10.0)}
+    assert made.facts["tried"] == pytest.approx(expected) and made.facts["evaluations"] == 12
+    some = SubsampleMimic(mt.Subsampled(mt.Krum(2), 8), draws=8).craft(honest, 2, rng=0).facts["tried"]
+    assert some != pytest.approx(expected)
+
+
+def test_sub_sampling_falls_to_its_mimic_and_the_mixture_does_not() -> None:
+    """Where Krum is broken in every round: drawn rows are of little use, drawn rules are."""
+    random = np.random.default_rng(0)
+    rounds = [(0.2 + random.normal(size=(12, 150)), np.full(150, 0.2)) for _ in range(4)]
+    pool = [mt.Krum(2), mt.Comed(), mt.GeometricMedian(), mt.TrimmedMean(2)]
+    found = mimicry(rounds, 2, k=9, pool=pool, draws=8, budget=30)
+    krum, subsampled, mixed = (dict(zip(found.attackers, row, strict=True)) for row in found.payoffs)
+    assert krum["Adaptive on Krum"] < 0 and subsampled["SubsampleMimic"] < 0 < mixed["SubsampleMimic"]
+    assert json.loads(found.to_json())["rounds"] == 4 and "MixTailor of 4" in str(found)

@@ -1,0 +1,130 @@
+"""The optimal tailored attack, in all of the paper's forms."""
+
+import math
+
+import numpy as np
+import pytest
+from attacks.instances import rows
+
+import mixtailor as mt
+from mixtailor.attacks import OptimalTailored, Sees
+
+
+def instance(n, f, d, seed):
+    random = np.random.default_rng(seed)
+    everyone = random.normal(size=(n, d)) + random.normal(size=d) * 0.5
+    return everyone[: n - f], everyone[n - f :]
+
+
+def test_equal_rows_reach_the_largest_lambda_of_the_ray() -> None:
+    """Krum follows -t g up to some t, which a fine scan finds too."""
+    honest, own = instance(12, 2, 50, 0)
+    g = mt.Krum(2)(np.vstack([honest, own]))
+    follows = [t for t in np.arange(0.005, 1.5, 0.005) if np.allclose(mt.Krum(2)([*honest, -t * g, -t * g]), -t * g)]
+    made = OptimalTailored(mt.Krum(2)).craft(honest, 2, own=own)
+    assert made.facts["feasible"] and made.facts["angle"] == pytest.approx(math.pi, abs=1e-6)
+    assert max(follows) <= made.facts["lambda"] < max(follows) + 0.005
+    np.testing.assert_allclose(mt.Krum(2)(np.vstack([honest, made.rows])), -made.facts["lambda"] * g, rtol=1e-9)
+
+
+def test_separate_rows_go_farther_on_krum() -> None:
+    """On this instance equal rows end at 2.07, by a scan as well; separate ones pass 2.7, along the same ray."""
+    honest, own = instance(7, 2, 3, 14)
+    g = mt.Krum(2)(np.vstack([honest, own]))
+    follows = [t for t in np.arange(0.02, 6, 0.02) if np.allclose(mt.Krum(2)([*honest, -t * g, -t * g]), -t * g)]
+    assert max(follows) == pytest.approx(2.06)
+    attack = OptimalTailored(mt.Krum(2), rows="separate", budget=400, tolerance=1e-6)
+    made = attack.craft(honest, 2, own=own, rng=1)
+    assert made.facts["equal_lambda"] == pytest.approx(2.0709, abs=1e-3)
+    assert made.facts["lambda"] > 2.7
+    np.testing.assert_allclose(mt.Krum(2)(np.vstack([honest, made.rows])), -made.facts["lambda"] * g, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_separate_rows_are_never_worse(seed) -> None:
+    """The equal rows are among the candidates."""
+    honest, own = instance(9, 2, 4, seed)
+    facts = OptimalTailored(mt.Krum(2), rows="separate").craft(honest, 2, own=own, rng=0).facts
+    if facts["equal_lambda"] is not None:
+        assert facts["feasible"] and facts["lambda"] >= facts["equal_lambda"]
+
+
+def test_the_mean_has_no_largest_lambda() -> None:
+    """Its answer is brought to -lambda g exactly, up to the largest lambda that is looked for."""
+    honest, own = instance(8, 2, 5, 1)
+    made = OptimalTailored(mt.Mean(), highest=500.0).craft(honest, 2, own=own)
+    g = np.vstack([honest, own]).mean(axis=0)
+    assert made.facts["lambda"] == pytest.approx(500.0)
+    np.testing.assert_allclose(np.vstack([honest, made.rows]).mean(axis=0), -500.0 * g, rtol=1e-9)
+
+
+def test_where_no_row_turns_the_answer_it_says_so() -> None:
+    """The median of rows that all point one way."""
+    honest = 5.0 + rows(d=30)
+    facts = OptimalTailored(mt.Comed()).craft(honest, 2).facts
+    assert not facts["feasible"] and facts["angle"] < math.pi / 2
+
+
+@pytest.mark.parametrize("form", ["equal", "separate"])
+@pytest.mark.parametrize("k", [None, 7])
+@pytest.mark.parametrize("models", [False, True])
+def test_all_eight_forms(form, k, models) -> None:
+    """Gradient or model, full or partial knowledge, equal or separate rows: the answer on the rows that the attacker
+    knows or supposes is w0 - lambda (w - w0), with w the answer without attack on the same."""
+    n, f, d = 12, 2, 40
+    rule = mt.Krum(f) if k is None else mt.Mean()
+    random = np.random.default_rng(6)
+    start = 10.0 * random.normal(size=d) if models else np.zeros(d)
+    honest, own = start + 0.3 + random.normal(size=(n - f, d)), start + 0.3 + random.normal(size=(f, d))
+    attack = OptimalTailored(rule, rows=form, k=k, model=start if models else None, highest=20.0)
+    made = attack.craft(honest, f, own=own, rng=0)
+    supposed = imputed(honest, own, k)
+    without = rule(np.vstack([supposed, own])) - start
+    answer = rule(np.vstack([supposed, made.rows])) - start
+    size = made.facts["lambda"]
+    assert made.facts["feasible"] and size > 0
+    assert np.linalg.norm(answer + size * without) < 2e-3 * size * np.linalg.norm(without)
+    assert made.facts["angle"] == pytest.approx(math.pi, abs=1e-3)
+    if form == "equal":
+        np.testing.assert_array_equal(made.rows[0], made.rows[1])
+    if k is not None and not models:
+        twin = Sees(k) | OptimalTailored(rule, rows=form, highest=20.0)
+        np.testing.assert_array_equal(made.rows, twin(honest, f, own=own, rng=0))
+
+
+def imputed(honest, own, k):
+    """The rows as the attacker supposes them: beyond the k known ones, the mean of those."""
+    supposed = honest.copy()
+    if k is not None:
+        supposed[k - len(own) :] = np.vstack([own, honest[: k - len(own)]]).mean(axis=0)
+    return supposed
+
+
+def test_krum_cannot_be_turned_in_the_world_of_partial_knowledge() -> None:
+    """Rows that are taken for the mean are what Krum chooses, whatever is sent: the attack says that it failed."""
+    everyone = 0.3 + rows(12, d=40) - 0.5
+    facts = OptimalTailored(mt.Krum(2), k=7).craft(everyone[:10], 2, own=everyone[10:]).facts
+    assert not facts["feasible"] and facts["angle"] < math.pi / 2
+
+
+def test_partial_knowledge_needs_own_rows() -> None:
+    """They are the first of the k."""
+    with pytest.raises(ValueError, match="needs own="):
+        OptimalTailored(mt.Krum(2), k=5)(rows(), 2)
+
+
+def test_evaluations_are_counted() -> None:
+    """One for the answer without attack, one for each candidate, up to the budget."""
+    facts = OptimalTailored(mt.Krum(2), budget=40).craft(rows(), 2).facts
+    assert 21 <= facts["evaluations"] <= 41
+    assert facts["errors"][0][0] == 2 and facts["errors"][-1][1] == pytest.approx(math.pi - facts["angle"], abs=1e-6)
+
+
+def test_bad_input() -> None:
+    """A sentence each."""
+    for changes, sentence in (({"rows": "both"}, "'equal' or 'separate'"), ({"tolerance": 0.0}, "tolerance > 0")):
+        with pytest.raises(ValueError, match=sentence):
+            OptimalTailored(mt.Krum(2), **changes)
+    with pytest.raises(ValueError, match="no opposite direction"):
+        OptimalTailored(mt.Comed())(np.zeros((5, 3)), 1)
+    assert repr(OptimalTailored(mt.Krum(2), rows="separate", model=np.zeros(3))).endswith("model=...)")

@@ -1,0 +1,88 @@
+"""The appendix's problems P1, P2 and P3."""
+
+import numpy as np
+import pytest
+from attacks.instances import rows
+
+import mixtailor as mt
+from mixtailor.attacks import ALIE, Decoy, PoolAttack, Tailored, TwinOutliers
+
+POOL = mt.MixTailor([mt.Krum(2), mt.Comed(), mt.GeometricMedian()])
+
+
+def worst(pool, honest, own, sent):
+    """The definition: the largest product of a rule's answer with the mean of all correct rows."""
+    mean = np.vstack([honest, own]).mean(axis=0)
+    return max(float(rule(np.vstack([honest, sent])) @ mean) for rule in pool.rules)
+
+
+@pytest.mark.parametrize("eps", [0.0, 3.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_value_is_the_definitions_and_not_above_any_start(seed, eps) -> None:
+    """Whatever the starts are; with a filter, of the starts moved apart."""
+    everyone = rows(12, seed=seed)
+    honest, own = everyone[:10], everyone[10:]
+    starts = (Tailored(0.1), Tailored(10.0), ALIE(1.5), TwinOutliers(distance=10.0), Decoy(distance=5.0))
+    made = PoolAttack(POOL, eps=eps, starts=starts, budget=60).craft(honest, 2, own=own, rng=seed)
+    assert made.facts["value"] == pytest.approx(worst(POOL, honest, own, made.rows), rel=1e-6)
+    assert made.facts["value"] <= min(made.facts["starts"].values())
+    if eps == 0.0:
+        for start in starts:
+            assert made.facts["value"] <= worst(POOL, honest, own, start(honest, 2, own=own)) + 1e-9, start
+    assert made.facts["feasible"] and np.linalg.norm(made.rows[0] - made.rows[1]) >= eps
+    assert made.facts["broken"] == (made.facts["value"] < 0)
+
+
+def test_many_rows_all_evade_the_filter() -> None:
+    """Every pair, not only neighbours."""
+    honest = rows(15, seed=4)
+    made = PoolAttack(mt.MixTailor([mt.Krum(4), mt.Comed()]), eps=2.0, budget=30).craft(honest, 4, rng=0)
+    apart = np.linalg.norm(made.rows[:, None] - made.rows[None], axis=2)[np.triu_indices(4, 1)]
+    assert made.facts["feasible"] and apart.min() >= 2.0
+    assert mt.SimilarityFilter(eps=2.0) is not None
+
+
+def test_p3_is_minus_lambda_times_the_sum() -> None:
+    """Of all correct rows, and its value is the least of a scan over lambda, or lower."""
+    everyone = rows(12, seed=5)
+    honest, own = everyone[:10], everyone[10:]
+    made = PoolAttack(POOL, problem="P3", budget=60).craft(honest, 2, own=own)
+    np.testing.assert_allclose(made.rows, [-made.facts["lambda"] * everyone.sum(axis=0)] * 2, rtol=1e-9)
+    scan = [worst(POOL, honest, own, [-t * everyone.sum(axis=0)] * 2) for t in np.geomspace(1e-5, 1e2, 200)]
+    assert made.facts["value"] <= min(scan) + 0.02 * abs(min(scan))
+    assert made.facts["value"] == pytest.approx(worst(POOL, honest, own, made.rows), rel=1e-6)
+
+
+def test_rules_that_can_be_broken_are() -> None:
+    """The mean, without bound; Krum, by a row near the others; and the median is not."""
+    honest = 0.3 + rows(seed=1) - 0.5
+    assert PoolAttack(mt.Mean(), budget=30).craft(honest, 2).facts["broken"]
+    assert PoolAttack(mt.Krum(2), budget=30).craft(honest, 2).facts["broken"]
+    facts = PoolAttack(mt.MixTailor([mt.Krum(2), mt.Comed()]), budget=60).craft(3.0 + honest, 2).facts
+    assert not facts["broken"] and facts["value"] > 0
+
+
+def test_one_row_is_not_similar_to_itself() -> None:
+    """f = 1 has no pair, so the filter asks nothing."""
+    assert PoolAttack(mt.MixTailor([mt.Krum(1), mt.Comed()]), eps=1e6, budget=20).craft(rows(), 1).facts["feasible"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"problem": "P4"}, "'P1', 'P2' or 'P3'"),
+        ({"eps": -1.0}, "eps >= 0"),
+        ({"problem": "P3", "eps": 1.0}, "eps = 0 for P3"),
+        ({"starts": ()}, "at least one attack"),
+    ],
+)
+def test_bad_input(changes, sentence) -> None:
+    """A sentence each."""
+    with pytest.raises(ValueError, match=sentence):
+        PoolAttack(POOL, **changes)
+
+
+def test_no_start_that_fits() -> None:
+    """Two rows are needed for twins."""
+    with pytest.raises(ValueError, match="can start a search with f = 1"):
+        PoolAttack(mt.Krum(1), starts=(TwinOutliers(),))(rows(), 1)

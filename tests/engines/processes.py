@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import time
 import traceback
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -14,6 +15,7 @@ SECONDS = 120
 
 def _rank(body, rank, count, folder, grouped, arguments):
     torch.set_num_threads(1)
+    warnings.simplefilter("error")  # as in the process of the tests
     try:
         if grouped:
             dist.init_process_group(

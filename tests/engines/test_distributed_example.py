@@ -1,0 +1,36 @@
+"""The example runs under torchrun, as its first lines say, and learns with a poisoned rank."""
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "distributed" / "train.py"
+
+
+def _free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("topology", ["peers", "trusted"])
+def test_example_learns(topology):
+    """Well below the loss of a model that has learnt nothing, and far from what the poisoned rank asks for."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--master-port", str(_free_port())]
+    command = [sys.executable, *launcher, str(PROGRAM), "--topology", topology, "--steps", "60"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        said, _ = run.communicate(timeout=150)
+    finally:
+        if run.poll() is None:
+            run.terminate()  # the launcher ends its ranks
+            run.wait(60)
+    assert run.returncode == 0, said
+    loss, nothing = map(
+        float, re.search(r"loss ([\d.]+) on clean data \(a model that answers 0: ([\d.]+)\)", said).groups()
+    )
+    assert loss < nothing / 10

@@ -1,6 +1,5 @@
 """Harden a pool: play the game between server and attacker until neither finds a better move."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from mixtailor.theory.states import Round, State, check_states, intervals, membe
 
 __all__ = ["Hardened", "Step", "harden", "judge"]
 
+DRAWS = 2000  # of a bootstrap
 FIRST: tuple[Attack, ...] = (Tailored(0.1), Tailored(10.0), ALIE(1.5))
 
 
@@ -204,9 +204,9 @@ def harden(
     contenders: dict[str, Rule] = {"hardened": hardened, "uniform": MixTailor(rules)}
     if pure:
         contenders.update((repr(rule), rule) for rule in dict.fromkeys(rules))
-    found = judge(
-        contenders, judging, f=f, budget=2 * budget, resamples=resamples, confidence=confidence, seed=seed + 1
-    )
+    judged = _judged(contenders, judging, f, 2 * budget, resamples, seed + 1)
+    rng = np.random.default_rng(seed + 1)
+    found = {name: _interval(values, confidence, DRAWS, rng) for name, values in judged.items()}
     strongest = [*FIRST, BestResponse(hardened, budget=2 * budget)]
     return Hardened(
         rule=hardened,
@@ -214,7 +214,7 @@ def harden(
         steps=tuple(steps),
         converged=converged,
         held_out=found,
-        verdict=_verdict(found),
+        verdict=_verdict(judged, confidence, rng),
         certificate=certify(hardened, judging, strongest, f, confidence=confidence, seed=seed + 2),
         confidence=confidence,
     )
@@ -228,7 +228,7 @@ def judge(
     budget: int,
     resamples: int = 1,
     confidence: float = 0.95,
-    draws: int = 2000,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> dict[str, Interval]:
     """The payoff of servers on states, each against a fresh best response that knows it; intervals over the rounds.
@@ -242,18 +242,30 @@ def judge(
     >>> found["Krum"].value < 0.0 < found["comed"].value
     True
     """
-    played = _rounds(check_states("judge", states), f, resamples, seed)
+    judged = _judged(contenders, check_states("judge", states), f, budget, resamples, seed)
     rng = np.random.default_rng(seed)
-    answers = {}
+    return {name: _interval(values, confidence, draws, rng) for name, values in judged.items()}
+
+
+def _judged(
+    contenders: dict[str, Rule], states: Sequence[State], f: int, budget: int, resamples: int, seed: int
+) -> dict[str, Floats]:
+    """The payoff of each server in each round, against a fresh best response that knows it."""
+    played = _rounds(states, f, resamples, seed)
+    judged = {}
     for name, server in contenders.items():
         values = []
         for place, here in enumerate(played):
             scene = here.fresh(np.random.default_rng((seed, place)))
-            trials = Trials(server, scene, here.gradient)
-            points = BestResponse(server, budget=budget).search(trials)
+            points = BestResponse(server, budget=budget).search(Trials(server, scene, here.gradient))
             values.append(float(points[0].facts["value"]))  # type: ignore[arg-type]  # the search puts a float there
-        (answers[name],) = intervals(np.array(values), confidence=confidence, draws=draws, rng=rng)
-    return answers
+        judged[name] = np.array(values)
+    return judged
+
+
+def _interval(values: Floats, confidence: float, draws: int, rng: np.random.Generator) -> Interval:
+    (found,) = intervals(values, confidence=confidence, draws=draws, rng=rng)
+    return found
 
 
 def _rounds(states: Sequence[State], f: int, resamples: int, seed: int) -> list[Round]:
@@ -296,18 +308,13 @@ def _answer(
     return np.array(answers)
 
 
-def _verdict(found: dict[str, Interval]) -> str:
-    mine = found["hardened"]
-    others = {name: interval for name, interval in found.items() if name != "hardened"}
-    best = max(others, key=lambda name: others[name].value)
-    if mine.low > others[best].high:
-        return f"better on held-out states than {best}, the best of the others"
-    if mine.high < others[best].low:
-        return f"worse on held-out states than {best}: use that"
-    better = "not below" if mine.value >= others[best].value else "below"
-    gap = abs(mine.value - others[best].value)
-    return f"not shown to differ on held-out states from {best} ({better} it by {_digits(gap)}; the intervals overlap)"
-
-
-def _digits(number: float) -> str:
-    return f"{number:.4f}" if math.isfinite(number) else str(number)
+def _verdict(judged: dict[str, Floats], confidence: float, rng: np.random.Generator) -> str:
+    """By the differences to the best of the others, round by round: all had the same rounds."""
+    best = max((name for name in judged if name != "hardened"), key=lambda name: float(judged[name].mean()))
+    gap = _interval(judged["hardened"] - judged[best], confidence, DRAWS, rng)
+    told = f"the difference is {gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+    if gap.low > 0.0:
+        return f"better on held-out states than {best}, the best of the others: {told}"
+    if gap.high < 0.0:
+        return f"worse on held-out states than {best}, so use that: {told}"
+    return f"not shown to differ on held-out states from {best}, the best of the others: {told}"

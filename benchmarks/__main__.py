@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks._page import fill, page_parts, short, show
 from benchmarks._picture import draw
@@ -59,10 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
             f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr
         )
 
-    report = run(plan, chosen.claims or CLAIMS, say)
-    say("")
+    def save(report: dict[str, Any]) -> None:
+        chosen.json.write_text(json.dumps(report, indent=1) + "\n")
+
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(json.dumps(report, indent=1) + "\n")
+    report = run(plan, chosen.claims or CLAIMS, say, save)
+    say("")
+    save(report)
     show(report)
     print(f"Written to {chosen.json}")
     return 0

@@ -16,7 +16,7 @@ from benchmarks._plans import Plan, Size
 
 __all__ = ["Measured", "measure"]
 
-_WARM = 2048  # coordinates that compile every kernel for a number of rows
+_WARM = 8192  # coordinates: enough for the kernels that are generated for a number of rows
 
 
 @dataclass(frozen=True)

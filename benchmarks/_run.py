@@ -40,13 +40,22 @@ CLAIMS = (
 _NORMS = [f"Krum p={p:g}" for p in _own.NORMS]
 
 
-def run(plan: Plan, claims: Sequence[str] = CLAIMS, say: Callable[[str], None] = lambda _text: None) -> dict[str, Any]:
-    """Measure the claims and return what the JSON file holds."""
+def run(
+    plan: Plan,
+    claims: Sequence[str] = CLAIMS,
+    say: Callable[[str], None] = lambda _text: None,
+    save: Callable[[dict[str, Any]], None] = lambda _report: None,
+) -> dict[str, Any]:
+    """Measure the claims and return what the JSON file holds; `save` gets what is known after each part."""
     start = time.perf_counter()
     about: dict[str, Any] = {"machine": machine(), "versions": _own.versions(), "date": time.strftime("%Y-%m-%d")}
     found: list[Finding] = []
     wanted = set(claims)
     table: Measured | None = None
+
+    def report() -> dict[str, Any]:
+        return {**about, "minutes": round((time.perf_counter() - start) / 60, 1), "findings": to_json(found)}
+
     if wanted & {"multiple_of_the_mean", "far_row", "against_peers", "scaling_with_n"}:
         table, peers = _table(plan, wanted, say)
         found += peers.pop("findings", [])
@@ -55,26 +64,29 @@ def run(plan: Plan, claims: Sequence[str] = CLAIMS, say: Callable[[str], None] =
         about["yardstick"] = table.yardstick.removeprefix("mean/")
         found += multiple_of_the_mean.findings(table)
         found += far_row.findings(table)
+        save(report())
     if "small_updates" in wanted:
         found += small_updates.findings(
             measure(plan, plan.small, tasks_of_table(), extra={"far": _NORMS, "tiny": _NORMS}, say=say)
         )
+        save(report())
     if "scaling_with_n" in wanted:
         assert table is not None
         wide = measure(plan, plan.wide, scaling_with_n.TASKS, ("gradients", "far"), say=say)
         found += scaling_with_n.beyond_the_budget(plan.wide)
         widest = measure(plan, plan.widest, scaling_with_n.WIDEST, say=say)
         found += scaling_with_n.findings(table, wide, widest)
+        save(report())
     if "peak_memory" in wanted:
         found += peak_memory.findings(plan.table, say=say)
         found += peak_memory.findings(plan.table, "far", say=say)
         found += peak_memory.findings(plan.wide, say=say)
+        save(report())
     if "first_call" in wanted:
         found += first_call.findings(plan.cold, say=say)
     if "threads" in wanted:
         found += threads.findings(plan, say=say)
-    about["minutes"] = round((time.perf_counter() - start) / 60, 1)
-    return {**about, "findings": to_json(found)}
+    return report()
 
 
 def _table(plan: Plan, wanted: set[str], say: Callable[[str], None]) -> tuple[Measured, dict[str, Any]]:

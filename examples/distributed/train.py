@@ -16,6 +16,7 @@ import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 import mixtailor as mt
 from mixtailor.engines.distributed import Aggregator, Peers, RobustHook, RobustOptimizer, Worker
@@ -69,12 +70,13 @@ def peers(arguments: argparse.Namespace) -> None:
         torch.cuda.set_device(device)
     dist.init_process_group(arguments.backend)
     model = new_model().to(device)
-    optimizer: RobustOptimizer | torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.04)
+    steps = torch.optim.SGD(model.parameters(), lr=0.04)
+    optimizer: RobustOptimizer | torch.optim.Optimizer = steps
     if arguments.hook:
         model = torch.nn.parallel.DistributedDataParallel(model)
         model.register_comm_hook(None, RobustHook(pool(count)))
     else:
-        optimizer = RobustOptimizer(optimizer, Peers(pool(count)))
+        optimizer = RobustOptimizer(steps, Peers(pool(count)))
     train(model, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
     if rank == 0:
         report(model, f"{count} peers")
@@ -83,7 +85,7 @@ def peers(arguments: argparse.Namespace) -> None:
 
 def trusted(arguments: argparse.Namespace) -> None:
     # The store of torchrun tells the workers where the aggregator is; no worker is in any process group.
-    store, rank, count = next(dist.rendezvous("env://"))
+    store, rank, count = next(rendezvous("env://"))
     workers = count - 1
     if rank == 0:
         d = sum(item.numel() for item in new_model().parameters())

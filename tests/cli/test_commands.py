@@ -55,16 +55,21 @@ def test_version(capsys):
     assert json.loads(capsys.readouterr().out)["mixtailor"] == mixtailor.__version__
 
 
-def test_demo_shows_what_attacks_do(capsys):
-    """Loud lies turn the mean around; the yardstick keeps the whole step; the same seed gives the same numbers."""
-    arguments = ["demo", "--rounds", "2", "--json"]
+def test_demo_trains_under_attack(capsys, tmp_path):
+    """A tenth of the demonstration: every rule under every attack, a worst case for each, and the page."""
+    arguments = ["demo", "--scale", "0.1", "--seeds", "1", "--jobs", "1", "--json", "--out", str(tmp_path)]
     assert main(arguments) == 0
     first = json.loads(capsys.readouterr().out)
-    assert first["kept"]["mean"]["tailored 10"] == pytest.approx((10 - 2 * 10) / 12)
-    assert first["worst"]["omniscient"] == pytest.approx(1.0)
-    assert first["worst"]["MixTailor, our pool"] > 0
-    assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out) == first
+    two, four = first["groups"]
+    assert two["attacks"] == four["attacks"] == ["epsilon 0.1", "epsilon 10", "adaptive"]
+    worst = {case["rule"]: case["accuracy"] for case in two["worst"]}
+    assert set(worst) >= {"omniscient", "mean", "Krum", "MixTailor, our pool", "MixTailor, paper's pool"}
+    assert worst["omniscient"] > worst["mean"] + 20
+    assert "Bulyan" in two["rules"] and "Bulyan" not in four["rules"]
+    assert (tmp_path / "demo" / "report.html").is_file() and first["report"].endswith("report.html")
+    assert main(arguments) == 0, "complete runs are not repeated"
+    again = json.loads(capsys.readouterr().out)
+    assert again["groups"] == first["groups"]
 
 
 @pytest.fixture
@@ -103,7 +108,7 @@ def test_audit_with_no_commitment_at_all(trail, capsys):
     )
 
 
-@pytest.mark.parametrize("arguments", [["nope"], ["rules", "--nope"], ["audit"], ["demo", "--f", "9"]])
+@pytest.mark.parametrize("arguments", [["nope"], ["rules", "--nope"], ["audit"], ["demo", "--seeds", "many"]])
 def test_wrong_usage_is_one_line_and_exits_2(arguments, capsys):
     assert main(arguments) == 2
     shown = capsys.readouterr()
@@ -136,12 +141,12 @@ def test_ctrl_c_is_quiet():
     """The child tells when it is inside its command, so that the signal does not meet an import or a compilation."""
     code = """
 import sys, time
-from mixtailor.cli import demo, main
-def confront(*_arguments, **_options):
+from mixtailor.cli import _training, main
+def carry_out(*_arguments, **_options):
     print("ready", flush=True)
     time.sleep(60)
-demo.confront = confront
-sys.exit(main(["demo"]))
+_training.carry_out = carry_out
+sys.exit(main(["demo", "--json"]))
 """
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

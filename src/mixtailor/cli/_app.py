@@ -9,13 +9,17 @@ from typing import Any
 import typer
 
 from mixtailor._checks import MissingPackageError
-from mixtailor.cli import aggregate, attacks, audit, demo, rules, version
+from mixtailor.cli import aggregate, attacks, audit, demo, report, reproduce, rules, version
+from mixtailor.cli import run as run_command
 from mixtailor.cli._output import complain
 
 __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS = {
     "demo": demo,
+    "run": run_command,
+    "reproduce": reproduce,
+    "report": report,
     "rules": rules,
     "attacks": attacks,
     "aggregate": aggregate,

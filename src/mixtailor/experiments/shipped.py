@@ -12,7 +12,7 @@ from mixtailor.experiments.experiment import Experiment
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["ours", "shipped", "shipped_names"]
+__all__ = ["ours", "shipped", "shipped_names", "source"]
 
 
 def shipped_names() -> list[str]:
@@ -28,9 +28,14 @@ def shipped_names() -> list[str]:
 
 def shipped(name: str) -> Experiment:
     """One of the paper's figures or tables."""
+    return Experiment.parse(source(name), name)
+
+
+def source(name: str) -> str:
+    """The file of a figure or table, to read and to start one's own from."""
     if name not in shipped_names():
         raise ConfigError(f"The paper has no figure or table {name!r} here. {nearest(name, shipped_names())}")
-    return Experiment.parse((_folder() / f"{name}.toml").read_text(encoding="utf-8"), name)
+    return (_folder() / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def ours(name: str) -> Experiment:

@@ -44,6 +44,8 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
+            if hasattr(os, "fchmod"):
+                os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is its owner's alone; the result need not be
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -51,6 +53,13 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """What new files may not be; asking means setting it."""
+    found = os.umask(0o022)
+    os.umask(found)
+    return found
 
 
 def fetch(url: str, target: Path, *, size: int, sha256: str | None, progress: Progress | None = None) -> None:

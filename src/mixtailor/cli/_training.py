@@ -1,0 +1,171 @@
+"""What the commands that train have in common: their options, the runs, the table, the page."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixtailor._checks import MissingPackageError, plural
+from mixtailor.cli._output import complain, console, say, show_json, table
+
+if TYPE_CHECKING:
+    from mixtailor.experiments import Experiment, Finished, Results
+
+__all__ = ["Backend", "Data", "Jobs", "Out", "Scale", "Seeds", "carry_out", "needed", "seeds_of"]
+
+Out = Annotated[Path, typer.Option(help="Where results go; runs that are complete there are not repeated.")]
+Jobs = Annotated[int, typer.Option(help="How many processes; -1 is one for each core.")]
+Backend = Annotated[
+    str, typer.Option(help="joblib's: loky, multiprocessing, sequential; on a connected cluster dask or ray.")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="The folder of data files; else MIXTAILOR_DATA, else the user's cache.")
+]
+Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to run: 0.05 is a twentieth.")]
+Seeds = Annotated[
+    str | None, typer.Option(help="How many seeds (3 is 0, 1, 2), or which (4,7,9), in place of the file's.")
+]
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """Packages that training needs and the rest of the program does not."""
+    try:
+        yield
+    except ImportError as error:
+        packages = {"torch": "torch", "pydantic": "pydantic", "joblib": "joblib", "sklearn": "scikit-learn"}
+        if isinstance(error, MissingPackageError) or error.name not in packages:
+            raise
+        raise MissingPackageError("Training", packages[error.name], "train") from error
+
+
+def seeds_of(text: str | None) -> list[int] | None:
+    """Seeds as they are given on the command line.
+
+    Examples
+    --------
+    >>> seeds_of("3"), seeds_of("4,7"), seeds_of(None)
+    ([0, 1, 2], [4, 7], None)
+    """
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [-1]
+    if min(numbers) < 0 or numbers == [0]:
+        raise typer.BadParameter(f"--seeds needs a count, as in 3, or a list, as in 4,7,9, and got {text!r}.")
+    return list(range(numbers[0])) if len(numbers) == 1 else numbers
+
+
+def carry_out(
+    experiment: "Experiment",
+    *,
+    out: Path,
+    scale: float,
+    jobs: int,
+    backend: str,
+    data: Path | None,
+    as_json: bool,
+    figures: bool = False,
+    show: "Callable[[Results], None] | None" = None,
+) -> None:
+    """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
+    from mixtailor.experiments import Results, run
+    from mixtailor.report import draw, write
+
+    with _progress() as heard:
+        finished = run(experiment, out, scale=scale, jobs=jobs, backend=backend, data=data, heard=heard)
+    folder = out / experiment.name
+    results = Results.load(folder)
+    page = write(folder)
+    written = draw(folder) if figures else []
+    if as_json:
+        _show_json(results, finished, page, written)
+    else:
+        (show or show_results)(results)
+        _say_end(finished, page, written)
+    for done in (done for done in finished if done.error):
+        complain(f"Failed: {done.title}: {done.error}")
+    if any(done.error for done in finished):
+        raise typer.Exit(1)
+
+
+def show_results(results: "Results") -> None:
+    """The worst-case table of each group, then what the paper says, where there is a paper."""
+    from mixtailor.experiments.worst import groups, worst_cases
+
+    for group in groups(results):
+        rows = []
+        for case in worst_cases(group):
+            means = [group.mean(case.rule, attack) for attack in group.attacks]
+            shown = ["" if mean is None else f"{mean:.1f}" for mean in means]
+            rows.append([case.rule, *shown, f"{case.accuracy:.1f}", f"{case.low:.1f}–{case.high:.1f}"])
+        columns = ["rule", *group.attacks, "worst", "95 %"]
+        console().print(table(columns, rows, right=columns[1:], title=group.title))
+    show_paper(results)
+
+
+def show_paper(results: "Results") -> None:
+    """The paper's numbers beside ours, and a verdict on each of its sentences."""
+    from mixtailor.experiments.claims import numbers_beside, verdicts
+
+    if beside := numbers_beside(results):
+        rows = [
+            [number.rule, number.panel, number.measure, _range(number.low, number.high), _number(ours)]
+            for number, ours in beside
+        ]
+        console().print(table(["what", "where", "measure", "paper", "ours"], rows, right=["paper", "ours"]))
+    if judged := verdicts(results):
+        rows = [[v.says, _number(v.ours), _number(v.other), v.panel, v.text] for v in judged]
+        columns = ["verdict", "ours", "against", "where", "what the paper says"]
+        console().print(table(columns, rows, right=["ours", "against"]))
+
+
+def _say_end(finished: "Sequence[Finished]", page: Path, written: Sequence[Path]) -> None:
+    made = sum(not done.skipped for done in finished)
+    known = len(finished) - made
+    say(f"{plural(made, 'run')} made, {known} known before. Accuracies in percent: the last 5 evaluations' mean.")
+    if written:
+        say(f"Figures: {written[0].parent}")
+    say(f"Report: {page}")
+
+
+def _show_json(results: "Results", finished: "Sequence[Finished]", page: Path, written: Sequence[Path]) -> None:
+    from mixtailor.report.summary import summary
+
+    shown = summary(results)
+    kept = {key: shown[key] for key in ("title", "caption", "seeds", "groups", "claims", "numbers", "times")}
+    runs = [{"hash": d.hash, "title": d.title, "accuracy": d.accuracy, "error": d.error} for d in finished]
+    show_json({**kept, "runs": runs, "report": str(page), "figures": [str(path) for path in written]})
+
+
+@contextmanager
+def _progress() -> "Iterator[Any]":
+    """A bar over the runs, on a terminal; silence elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def heard(done: "Finished", count: int, whole: int) -> None:
+            told = done.error or (f"{100 * done.accuracy:.1f} %" if done.accuracy is not None else "")
+            bar.update(task, completed=count, total=whole, description=f"{done.title}: {told}"[:90].replace("[", r"\["))
+
+        yield heard
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
+
+
+def _range(low: float, high: float | None) -> str:
+    return f"{low:g}" if high is None else f"{low:g} to {high:g}"

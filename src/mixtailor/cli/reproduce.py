@@ -1,0 +1,68 @@
+"""``mixtailor reproduce``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mixtailor.cli import _training
+from mixtailor.cli._output import Json, console, say, show_json, table
+
+EXAMPLE = "mixtailor reproduce adaptive --scale 0.05 --seeds 1"
+
+
+class Reading(StrEnum):
+    """What epsilon multiplies."""
+
+    text = "text"
+    code = "code"
+
+
+def command(
+    name: Annotated[str | None, typer.Argument(help="A figure or table of the paper; --list names them.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Name all figures and tables, and run nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the experiment's file, and run nothing.")] = False,
+    epsilon: Annotated[
+        Reading, typer.Option(help="Epsilon times the mean (the paper's text) or the sum over f (its code).")
+    ] = Reading.text,
+    out: _training.Out = Path("results"),
+    scale: _training.Scale = 1.0,
+    seeds: _training.Seeds = None,
+    jobs: _training.Jobs = -1,
+    backend: _training.Backend = "loky",
+    data: _training.Data = None,
+    figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Repeat a figure or table of the MixTailor paper, with its numbers and sentences beside what comes out."""
+    with _training.needed():
+        from mixtailor.experiments import shipped, shipped_names
+        from mixtailor.experiments.shipped import source
+
+        if listing:
+            _list(as_json)
+            return
+        if name is None:
+            raise typer.BadParameter(f"Name a figure or table: {', '.join(shipped_names())}.")
+        experiment = shipped(name)
+        if show:
+            say(source(name))
+            return
+        if epsilon is Reading.code:
+            experiment = experiment.changed(scale_of_epsilon="sum/f").model_copy(update={"name": f"{name}-code"})
+        experiment = experiment.changed(seeds=_training.seeds_of(seeds)) if experiment.run else experiment
+        _training.carry_out(
+            experiment, out=out, scale=scale, jobs=jobs, backend=backend, data=data, as_json=as_json, figures=figures
+        )
+
+
+def _list(as_json: bool) -> None:
+    from mixtailor.experiments import shipped, shipped_names
+
+    known = [(name, shipped(name)) for name in shipped_names()]
+    if as_json:
+        show_json({name: {"title": found.title, "runs": len(found.entries())} for name, found in known})
+        return
+    rows = [[name, str(len(found.entries())), found.title] for name, found in known]
+    console().print(table(["name", "runs", "what"], rows, right=["runs"]))

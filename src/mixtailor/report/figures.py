@@ -1,0 +1,65 @@
+"""Figures for a paper: PNG and SVG, from the files of finished runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mixtailor._checks import MissingPackageError
+from mixtailor.experiments.results import Results
+from mixtailor.report.summary import caption, charts
+from mixtailor.simulation.download import written_whole
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+__all__ = ["draw"]
+
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8b5cf6", "#64748b", "#e11d48", "#65a30d",
+    "#0f766e", "#a16207",
+)  # fmt: skip
+DASHES = ("-", "--", ":", "-.")
+
+
+def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """One figure for each chart of an experiment, in ``figures/`` of its folder, with rounds, seeds and scale below.
+
+    Parameters
+    ----------
+    folder : path
+        Where the experiment's ``experiment.json`` is.
+    formats : sequence of str
+        What matplotlib can write: "png", "svg", "pdf".
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
+    results = Results.load(folder)
+    below, rules, written = caption(results), results.rules(), []
+    for number, chart in enumerate(charts(results), 1):
+        # No pyplot: it keeps figures, and looks for a display.
+        figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+        axes = figure.subplots()
+        for line in chart.series:
+            place = rules.index(line.rule)
+            colour, dash = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+            axes.plot(line.rounds, line.mean, dash, color=colour, label=line.rule, linewidth=1.6)
+            if line.seeds > 1:
+                axes.fill_between(line.rounds, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+        axes.set(title=chart.title, xlabel=f"round\n{below}", ylabel="test accuracy (%)", ylim=(0, 100))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="x-small", loc="lower right", framealpha=0.8)
+        for kind in formats:
+            path = Path(folder) / "figures" / f"{number:02d}-{_plain(chart.title)}.{kind}"
+            with written_whole(path) as file:
+                figure.savefig(file, format=kind, dpi=150)
+            written.append(path)
+    return written
+
+
+def _plain(title: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:60]

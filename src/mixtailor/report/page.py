@@ -1,0 +1,64 @@
+"""The page: one HTML file that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mixtailor._checks import MissingPackageError
+from mixtailor.experiments.results import Results
+from mixtailor.report.summary import summary
+from mixtailor.simulation.download import written_whole
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["write"]
+
+
+def write(folder: str | os.PathLike[str]) -> Path:
+    """Write ``report.html`` into the folder of an experiment, from the files of its runs.
+
+    Parameters
+    ----------
+    folder : path
+        Where the experiment's ``experiment.json`` is.
+
+    Returns
+    -------
+    Path
+        The page. It holds everything that it shows, and asks nobody for more.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingPackageError("The report", "jinja2", "report") from error
+    shown = summary(Results.load(folder))
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["heat"] = _heat
+    environment.filters["percent"] = lambda value: "" if value is None else f"{value:.1f}"
+    page = environment.from_string(_part("page.html"))
+    # Both parts are ours; whatever came from an experiment is escaped where it is used.
+    text = page.render(shown=shown, style=_markup(_part("page.css")), script=_markup(_part("page.js")))
+    path = Path(folder) / "report.html"
+    with written_whole(path) as file:
+        file.write(text.encode())
+    return path
+
+
+def _heat(value: float | None) -> str:
+    """The background of an accuracy: nothing at 100, stronger the lower."""
+    return "" if value is None else f"--heat: {min(1.0, max(0.0, 1.0 - value / 100.0)):.3f}"
+
+
+def _part(name: str) -> str:
+    return (files("mixtailor.report") / name).read_text(encoding="utf-8")
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)

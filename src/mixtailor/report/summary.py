@@ -1,0 +1,245 @@
+"""What a page and a figure show, computed from the results once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from mixtailor.experiments.claims import numbers_beside, verdicts
+from mixtailor.experiments.worst import groups, worst_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mixtailor.experiments.results import Result, Results
+
+__all__ = ["Chart", "Series", "caption", "charts", "drawn_classes", "plain_rule", "summary"]
+
+MOST_POINTS = 200  # of a line; more cannot be seen
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: a rule's accuracy in percent over the rounds, with the least and the largest of the seeds."""
+
+    rule: str
+    rounds: list[int]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines that share their attack and everything else but the rule."""
+
+    title: str
+    series: list[Series]
+    runs: list[Result]
+
+
+def charts(results: Results) -> list[Chart]:
+    """One chart for each panel, setting and attack."""
+    parted: dict[tuple[str, str, str], list[Result]] = {}
+    for run in results.runs:
+        parted.setdefault((run.panel, run.setting, run.attack), []).append(run)
+    per_panel = Counter(panel for panel, _, _ in parted)
+    return [
+        Chart(_title(key, per_panel[key[0]]), [_series(rule, own) for rule, own in _by_rule(runs).items()], runs)
+        for key, runs in parted.items()
+    ]
+
+
+def caption(results: Results) -> str:
+    """Rounds, seeds and scale: what every figure has to say of itself."""
+    rounds = sorted({int(run.config["rounds"]) for run in results.runs})
+    seeds = results.seeds()
+    told = [
+        f"{_listed(rounds)} rounds",
+        f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})",
+        f"scale {results.index.get('scale', 1.0):g}",
+    ]
+    unfinished = sum(not run.complete for run in results.runs)
+    if unfinished or results.missing:
+        told.append(f"{unfinished} runs unfinished, {len(results.missing)} missing")
+    return ", ".join(told)
+
+
+def plain_rule(text: str) -> str:
+    """A rule without its parameters.
+
+    Examples
+    --------
+    >>> plain_rule("NNM(f=2) >> Bulyan(f=2, selection=Mean(), then=Krum(f=2))")
+    'NNM >> Bulyan'
+    """
+    while "(" in text:
+        shorter = re.sub(r"\([^()]*\)", "", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def drawn_classes(runs: Sequence[Result]) -> dict[str, int]:
+    """How often each class of rules was applied."""
+    counts: Counter[str] = Counter()
+    for run in runs:
+        for record in run.records:
+            for name, count in record["drawn"].items():
+                counts[plain_rule(name)] += count
+    return dict(counts.most_common())
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """Everything that the page shows, in types that JSON knows."""
+    made = charts(results)
+    shown = []
+    for chart in made:
+        series = [{**vars(line)} for line in chart.series]
+        shown.append({"title": chart.title, "series": series, "chosen": _chosen(chart.runs)})
+    tables = []
+    for group in groups(results):
+        cells = [[_rounded(group.mean(rule, attack)) for attack in group.attacks] for rule in group.rules]
+        worst = [{**vars(case)} for case in worst_cases(group)]
+        tables.append(
+            {"title": group.title, "rules": group.rules, "attacks": group.attacks, "cells": cells, "worst": worst}
+        )
+    beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
+    return {
+        "title": results.index["title"],
+        "description": results.index.get("description", ""),
+        "caption": caption(results),
+        "rules": results.rules(),
+        "seeds": results.seeds(),
+        "charts": shown,
+        "groups": tables,
+        "draws": _draws(results),
+        "weights": _weights(results),
+        "times": _times(results),
+        "claims": [{**vars(verdict), "says": verdict.says} for verdict in verdicts(results)],
+        "numbers": beside,
+        "configuration": _configuration(results),
+        "versions": results.index.get("versions", {}),
+        "left_out": results.index.get("left_out", []),
+        "missing": [
+            {
+                "run": f"{item['panel']}: {item['rule']} / {item['attack']} / seed {item['config']['seed']}",
+                "why": item["error"],
+            }
+            for item in results.missing
+        ],
+    }
+
+
+def _title(key: tuple[str, str, str], in_panel: int) -> str:
+    panel, setting, attack = key
+    return panel if in_panel == 1 else ", ".join(part for part in (f"{panel}: {attack}", setting) if part)
+
+
+def _by_rule(runs: Sequence[Result]) -> dict[str, list[Result]]:
+    parted: dict[str, list[Result]] = {}
+    for run in runs:
+        parted.setdefault(run.rule, []).append(run)
+    return parted
+
+
+def _series(rule: str, runs: Sequence[Result]) -> Series:
+    at: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        for record in run.records:
+            at[record["round"]].append(100.0 * record["accuracy"])
+    # Rounds that not every seed has reached would make the line jump.
+    rounds = sorted(round for round, values in at.items() if len(values) == len(runs)) or sorted(at)
+    step = -(-len(rounds) // MOST_POINTS)
+    kept = sorted({*rounds[::step], rounds[-1]})
+    return Series(
+        rule,
+        kept,
+        [round(fmean(at[k]), 2) for k in kept],
+        [round(min(at[k]), 2) for k in kept],
+        [round(max(at[k]), 2) for k in kept],
+        len(runs),
+    )
+
+
+def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
+    """Of the first seed: how often each worker was chosen by the rules that choose, and who lied how often."""
+    seed = min(run.seed for run in runs)
+    rows = []
+    lying: Counter[str] = Counter()
+    n = int(runs[0].config["n"])
+    for run in (run for run in runs if run.seed == seed):
+        picked: Counter[str] = Counter()
+        for record in run.records:
+            picked.update(record["selected"])
+        if picked:
+            whole = sum(picked.values())
+            rows.append({"rule": run.rule, "shares": [round(picked[str(worker)] / whole, 4) for worker in range(n)]})
+        if not lying:
+            for record in run.records:
+                lying.update(record["lying"])
+    return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)]} if rows else None
+
+
+def _draws(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for rule in results.rules():
+        counts = drawn_classes(results.chosen(rule=rule))
+        if len(counts) > 1:
+            found.append({"rule": rule, "counts": counts})
+    return found
+
+
+def _weights(results: Results) -> list[dict[str, Any]]:
+    """The share of Byzantine rows in the answer, where answers are combinations of rows."""
+    found = []
+    for rule in results.rules():
+        values: dict[str, list[float]] = {}
+        for run in results.chosen(rule=rule):
+            own = [r["byzantine_weight"] for r in run.records if r.get("byzantine_weight") is not None]
+            if own:
+                values.setdefault(run.attack, []).append(fmean(own))
+        if values:
+            found.append({"rule": rule, "weights": {attack: round(fmean(own), 4) for attack, own in values.items()}})
+    return found
+
+
+def _times(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for rule in results.rules():
+        spent = results.mean(lambda run: run.microseconds(), rule=rule)
+        if spent is not None:
+            found.append({"rule": rule, "microseconds": round(spent, 1)})
+    return sorted(found, key=lambda item: item["microseconds"])
+
+
+def _configuration(results: Results) -> list[tuple[str, str]]:
+    """Each key of the configuration and the values that it has in these runs."""
+    values: dict[str, dict[str, None]] = {}
+    for run in results.runs:
+        for key, value in run.config.items():
+            if key not in ("rule", "attack"):
+                values.setdefault(key, {})[_plain(value)] = None
+    return [(key, ", ".join(found)) for key, found in values.items()]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        rest = [f"{key}={item}" for key, item in value.items() if key != "name"]
+        return " ".join([*([str(value["name"])] if "name" in value else []), *rest]) or "none"
+    return str(value)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    if len(numbers) > 3 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(f"{number:,}" for number in numbers)

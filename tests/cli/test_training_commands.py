@@ -1,0 +1,121 @@
+"""Training from the command line, in processes of their own, as a user would."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mixtailor.cli import main
+
+TOML = """
+title = "two rules"
+[run]
+data = "synthetic"
+model = "logistic"
+rounds = 20
+evaluate_every = 5
+batch = 4
+rule = ["krum", "comed"]
+attack = {name = "tailored", epsilon = 0.1}
+seed = [0, 1]
+"""
+
+
+def mixtailor(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mixtailor", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_run_report_and_run_again(experiment: Path, tmp_path: Path) -> None:
+    """A sweep over two processes, its table and page; again, and nothing is repeated; the page alone, with figures."""
+    first = mixtailor("run", experiment, "--out", tmp_path / "out", "--jobs", 2, COLUMNS="100")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr == "", "quiet where nobody watches"
+    assert "worst" in first.stdout and "4 runs made, 0 known before" in first.stdout
+    assert str(tmp_path / "out" / "two" / "report.html") in first.stdout.replace("\n", "")
+    again = mixtailor("run", experiment, "--out", tmp_path / "out", "--json")
+    assert again.returncode == 0
+    found = json.loads(again.stdout)
+    assert len(found["runs"]) == 4 and found["groups"][0]["rules"] == ["krum", "comed"]
+    page = mixtailor("report", tmp_path / "out" / "two", "--figures", "--json")
+    written = json.loads(page.stdout)
+    assert {Path(path).suffix for path in written["figures"]} == {".png", ".svg"}
+    assert all(Path(path).stat().st_size > 5_000 for path in written["figures"])
+
+
+def test_a_wrong_file_is_one_line_and_exits_1(
+    experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment.write_text(TOML.replace("evaluate_every", "evaluate_evry"))
+    assert main(["run", str(experiment), "--out", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == "two: there is no key 'evaluate_evry'. Did you mean 'evaluate_every'?\n" and shown.out == ""
+    assert main(["run", str(tmp_path / "none.toml")]) == 1
+    assert "No such file" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 1
+    assert "no experiment.json" in capsys.readouterr().err
+
+
+def test_a_failed_run_exits_1_and_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Label flipping with all data at the honest workers has nothing to flip: that run fails, the other is made."""
+    path = tmp_path / "mixed.toml"
+    path.write_text(
+        TOML.replace(
+            'attack = {name = "tailored", epsilon = 0.1}', 'attack = ["label_flip", "zero", "alie"]\nspread = "honest"'
+        ).replace("[0, 1]", "[0]")
+    )
+    assert main(["run", str(path), "--out", str(tmp_path), "--jobs", "1", "--json"]) == 1
+    shown = capsys.readouterr()
+    assert "Failed: krum / label_flip / seed 0: ValueError" in shown.err
+    assert sum(run["error"] is None for run in json.loads(shown.out)["runs"]) == 2
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    """Interrupted, the command exits 130 without a traceback; repeated, it goes on and ends with the same weights."""
+    path = tmp_path / "long.toml"
+    path.write_text(
+        TOML.replace("rounds = 20", "rounds = 1500").replace('["krum", "comed"]', '"krum"').replace("[0, 1]", "0")
+    )
+    command = [sys.executable, "-m", "mixtailor", "run", str(path), "--jobs", "1", "--out", str(tmp_path / "stopped")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("stopped/runs/*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert not list(tmp_path.glob("stopped/runs/*/summary.json"))
+    for folder in ("stopped", "whole"):
+        done = mixtailor("run", path, "--jobs", 1, "--out", tmp_path / folder)
+        assert done.returncode == 0, done.stderr
+    first, second = (
+        next((tmp_path / folder).glob("runs/*/weights.npz")).read_bytes() for folder in ("stopped", "whole")
+    )
+    assert first == second
+
+
+def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["fig1"]["runs"] == 40 and len(listed) == 12
+    assert main(["reproduce", "fig1", "--show"]) == 0
+    assert "[[claims]]" in capsys.readouterr().out
+    assert main(["reproduce", "hyper-parameters", "--out", str(tmp_path), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    assert all(number["low"] == number["ours"] for number in numbers)
+    assert main(["reproduce", "fig2"]) == 1
+    assert "Did you mean 'fig1'" in capsys.readouterr().err
+    assert main(["reproduce"]) == 2
+    assert "fig1" in capsys.readouterr().err

@@ -50,7 +50,8 @@ def train(
     for step in range(steps):
         inputs, targets = batch(rank, step, poisoned)
         optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(inputs.to(device)), targets.to(device)).backward()
+        loss = torch.nn.functional.mse_loss(model(inputs.to(device)), targets.to(device))
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         optimizer.step()
 
 

@@ -1,0 +1,90 @@
+"""The page holds everything, asks for nothing, and says what the files say."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mixtailor.experiments import Results
+from mixtailor.report import draw, write
+from mixtailor.report.summary import caption, charts, drawn_classes, summary
+
+
+def test_the_page_is_one_file_without_a_network(folder: Path) -> None:
+    text = write(folder).read_text(encoding="utf-8")
+    assert len(text) < 5_000_000
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text), "addresses"
+    assert not re.findall(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=(?![\"']data:)", text)
+    assert "default-src 'none'" in text
+
+
+def test_what_an_experiment_says_is_escaped(folder: Path) -> None:
+    """A title with markup is text on the page, in the HTML and inside the data."""
+    text = write(folder).read_text(encoding="utf-8")
+    assert "<script>alert(1)</script>" not in text and "<b>mean</b>" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_the_data_are_those_of_the_runs(folder: Path) -> None:
+    results = Results.load(folder)
+    shown = summary(results)
+    text = write(folder).read_text(encoding="utf-8")
+    embedded = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert embedded is not None
+    assert json.loads(embedded[1]) == json.loads(json.dumps(shown))
+    chart = charts(results)[0]
+    krum = next(line for line in chart.series if line.rule == "krum")
+    runs = results.chosen(rule="krum", attack="tailored epsilon=0.1")
+    last = [100 * run.records[-1]["accuracy"] for run in runs]
+    assert krum.rounds == [0, 3, 6, 9, 12] and krum.seeds == 2
+    assert krum.mean[-1] == pytest.approx(sum(last) / 2, abs=0.01)
+    assert (krum.low[-1], krum.high[-1]) == pytest.approx((min(last), max(last)), abs=0.01)
+
+
+def test_draws_and_choices_are_counted(folder: Path) -> None:
+    results = Results.load(folder)
+    drawn = drawn_classes(results.chosen(rule="MixTailor"))
+    assert sum(drawn.values()) == 4 * 12 and set(drawn) <= {"Krum", "Comed", "GeometricMedian", "Bulyan"}
+    chosen = summary(results)["charts"][0]["chosen"]
+    assert sum(chosen["liars"]) == 2
+    krum = next(row for row in chosen["rows"] if row["rule"] == "krum")
+    assert sum(krum["shares"]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_every_part_is_on_the_page(folder: Path) -> None:
+    text = write(folder).read_text(encoding="utf-8")
+    for part in ("Worst case", "Accuracy over the rounds", "Which rules were drawn", "Whom the rules chose",
+                 "Time per aggregation", "Configuration", "Versions and seeds", "What the paper says"):  # fmt: skip
+        assert part in text, part
+    assert "12 rounds, 2 seeds (0, 1), scale 1" in caption(Results.load(folder))
+
+
+def test_unfinished_experiments_have_a_page(folder: Path, tmp_path: Path) -> None:
+    """A run that is missing is named with what stopped it; one that is not complete is counted."""
+    shutil.copytree(folder.parent, tmp_path / "copy")
+    copy = tmp_path / "copy" / folder.name
+    homes = sorted((tmp_path / "copy" / "runs").iterdir())
+    (homes[0] / "metrics.jsonl").unlink()
+    (homes[0] / "error.txt").write_text("ValueError: out of paper")
+    (homes[1] / "summary.json").unlink()
+    text = write(copy).read_text(encoding="utf-8")
+    assert "ValueError: out of paper" in text and "1 runs unfinished, 1 missing" in text
+
+
+def test_an_experiment_without_runs_has_a_page(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    index = {"name": "none", "title": "Nothing", "claims": [], "numbers": [], "entries": []}
+    (tmp_path / "none" / "experiment.json").write_text(json.dumps(index))
+    assert "Nothing" in write(tmp_path / "none").read_text(encoding="utf-8")
+    assert draw(tmp_path / "none") == []
+
+
+def test_figures_carry_rounds_seeds_and_scale(folder: Path) -> None:
+    written = draw(folder)
+    assert len(written) == 4
+    svg = next(path for path in written if path.suffix == ".svg").read_text(encoding="utf-8")
+    assert "<!-- 12 rounds, 2 seeds (0, 1), scale 1 -->" in svg
+    png = next(path for path in written if path.suffix == ".png").read_bytes()
+    assert png.startswith(b"\x89PNG") and len(png) > 10_000

@@ -63,7 +63,7 @@ def test_demo_trains_under_attack(capsys, tmp_path):
     two, four = first["groups"]
     assert two["attacks"] == four["attacks"] == ["epsilon 0.1", "epsilon 10", "adaptive"]
     worst = {case["rule"]: case["accuracy"] for case in two["worst"]}
-    assert set(worst) >= {"omniscient", "mean", "Krum", "MixTailor, our pool", "MixTailor, paper's pool"}
+    assert set(worst) >= {"omniscient", "mean", "Krum", "MixTailor (our pool)", "MixTailor (paper's pool)"}
     assert worst["omniscient"] > worst["mean"] + 20
     assert "Bulyan" in two["rules"] and "Bulyan" not in four["rules"]
     assert (tmp_path / "demo" / "report.html").is_file() and first["report"].endswith("report.html")

@@ -119,3 +119,20 @@ def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.Captu
     assert "Did you mean 'fig1'" in capsys.readouterr().err
     assert main(["reproduce"]) == 2
     assert "fig1" in capsys.readouterr().err
+
+
+def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rules and a pool against two attacks, with one liar less and one more than declared."""
+    chosen = ["--rules", "mean,comed,MixTailor (our pool)", "--attacks", "tailored 10,ALIE 1", "--misdeclared"]
+    arguments = ["arena", *chosen, "--scale", "0.1", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path)]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (group,) = found["groups"]
+    assert group["attacks"][0] == "tailored 10, 1 liars" and len(group["attacks"]) == 6
+    # comed alone withstands more liars than were declared, since it was told of none.
+    assert [case["rule"] for case in group["worst"]][0] == "comed"
+    assert "runs:" in found["budget"]
+    assert main(arguments) == 0
+    assert "less comed, the best single rule" in capsys.readouterr().out
+    assert main(["arena", "--rules", "krumm"]) == 2
+    assert "Did you mean 'krum'" in capsys.readouterr().err

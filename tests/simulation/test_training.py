@@ -17,6 +17,7 @@ from mixtailor import (
     Krum,
     Mean,
     MixTailor,
+    MoNNA,
     Omniscient,
     Resampling,
     SeededEntropy,
@@ -235,8 +236,9 @@ def test_flipped_labels_reach_the_gradients() -> None:
     assert not torch.equal(honest.weights, trained(Mean(), LabelFlip()).weights)
 
 
-def test_a_trusted_update_comes_from_the_server_s_own_examples() -> None:
-    assert trained(FLTrust(), Tailored(epsilon=10.0), rounds=60).accuracy(1) > 0.7
+@pytest.mark.parametrize("rule", [FLTrust(), MoNNA(f=2)])
+def test_a_trusted_update_comes_from_the_server_s_own_examples(rule: Rule) -> None:
+    assert trained(rule, Tailored(epsilon=10.0), rounds=60).accuracy(1) > 0.7
 
 
 def test_honest_workers_alone_hold_the_labels() -> None:

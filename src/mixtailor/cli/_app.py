@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from mixtailor._checks import MissingPackageError
-from mixtailor.cli import aggregate, attacks, audit, demo, report, reproduce, rules, version
+from mixtailor.cli import aggregate, arena, attacks, audit, demo, report, reproduce, rules, version
 from mixtailor.cli import run as run_command
 from mixtailor.cli._output import complain
 
@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": demo,
     "run": run_command,
     "reproduce": reproduce,
+    "arena": arena,
     "report": report,
     "rules": rules,
     "attacks": attacks,

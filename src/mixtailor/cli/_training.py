@@ -72,21 +72,30 @@ def carry_out(
     as_json: bool,
     figures: bool = False,
     show: "Callable[[Results], None] | None" = None,
+    halving: bool = False,
 ) -> None:
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
+    from mixtailor.experiments.halving import halved
     from mixtailor.report import draw, write
 
+    budget = None
     with _progress() as heard:
-        finished = run(experiment, out, scale=scale, jobs=jobs, backend=backend, data=data, heard=heard)
+        options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "heard": heard}
+        if halving:
+            finished, budget = halved(experiment, out, **options)
+        else:
+            finished = run(experiment, out, **options)
     folder = out / experiment.name
     results = Results.load(folder)
     page = write(folder)
     written = draw(folder) if figures else []
     if as_json:
-        _show_json(results, finished, page, written)
+        _show_json(results, finished, page, written, budget)
     else:
         (show or show_results)(results)
+        if budget is not None:
+            say(f"Budget: {budget}.")
         _say_end(finished, page, written)
     for done in (done for done in finished if done.error):
         complain(f"Failed: {done.title}: {done.error}")
@@ -134,13 +143,23 @@ def _say_end(finished: "Sequence[Finished]", page: Path, written: Sequence[Path]
     say(f"Report: {page}")
 
 
-def _show_json(results: "Results", finished: "Sequence[Finished]", page: Path, written: Sequence[Path]) -> None:
+def _show_json(
+    results: "Results", finished: "Sequence[Finished]", page: Path, written: Sequence[Path], budget: object
+) -> None:
     from mixtailor.report.summary import summary
 
     shown = summary(results)
     kept = {key: shown[key] for key in ("title", "caption", "seeds", "groups", "claims", "numbers", "times")}
     runs = [{"hash": d.hash, "title": d.title, "accuracy": d.accuracy, "error": d.error} for d in finished]
-    show_json({**kept, "runs": runs, "report": str(page), "figures": [str(path) for path in written]})
+    show_json(
+        {
+            **kept,
+            "budget": None if budget is None else str(budget),
+            "runs": runs,
+            "report": str(page),
+            "figures": [str(path) for path in written],
+        }
+    )
 
 
 @contextmanager

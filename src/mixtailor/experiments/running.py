@@ -23,7 +23,7 @@ from mixtailor.simulation.download import written_whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mixtailor.experiments.experiment import Experiment
+    from mixtailor.experiments.experiment import Entry, Experiment
     from mixtailor.simulation.progress import Progress
 
     Heard = Callable[["Finished", int, int], None]
@@ -64,6 +64,7 @@ def run(
     backend: str = "loky",
     data: str | os.PathLike[str] | None = None,
     heard: Heard | None = None,
+    only: Callable[[Entry], bool] | None = None,
 ) -> list[Finished]:
     """Make all runs of an experiment that are not complete yet.
 
@@ -85,6 +86,8 @@ def run(
         Where data files are.
     heard : callable, optional
         Called as ``heard(finished, done, all)`` after each run.
+    only : callable, optional
+        Which entries to run; the others are left out of the index as well.
 
     Examples
     --------
@@ -99,6 +102,8 @@ def run(
     """
     folder = Path(out)
     expanded = experiment.expanded(scale)
+    if only is not None:
+        expanded.entries = [entry for entry in expanded.entries if only(entry)]
     _write(folder / experiment.name / "experiment.json", _index(experiment, expanded.entries, expanded.left_out, scale))
     tasks: dict[str, tuple[str, RunConfig]] = {}
     for entry in expanded.entries:

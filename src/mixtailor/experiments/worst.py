@@ -70,30 +70,32 @@ def worst_cases(group: Group) -> list[WorstCase]:
     """Each rule's worst case, the best of them first.
 
     Resampled are the seeds, the same for all attacks, since runs of a seed share their data order. A rule that was not
-    run under every attack of the group has no worst case and is left out.
+    run under every attack of the group has no worst case and is left out. Attacks that were cut after fewer seeds than
+    others, since they did the rule less harm, have no part in it.
     """
     found = []
     for rule in group.rules:
-        table = _table(group, rule)
-        if table is None:
+        found_table = _table(group, rule)
+        if found_table is None:
             continue
+        table, attacks, _ = found_table
         means = table.mean(1)
         low, high = np.quantile(_resampled(table), [0.025, 0.975])
         worst = int(means.argmin())
-        case = WorstCase(rule, group.attacks[worst], float(means[worst]), float(low), float(high), table.shape[1])
+        case = WorstCase(rule, attacks[worst], float(means[worst]), float(low), float(high), table.shape[1])
         found.append(case)
     return sorted(found, key=lambda case: -case.accuracy)
 
 
 def difference(group: Group, one: str, other: str) -> tuple[float, float, float] | None:
     """How much better the worst case of one rule is than the other's, in points, with its 95 % interval."""
-    tables = _table(group, one), _table(group, other)
-    if tables[0] is None or tables[1] is None or tables[0].shape != tables[1].shape:
+    first, second = _table(group, one), _table(group, other)
+    if first is None or second is None or first[2] != second[2]:
         return None
     # The same generator, hence the same seeds in each resample: the difference is a paired one.
-    samples = _resampled(tables[0]) - _resampled(tables[1])
+    samples = _resampled(first[0]) - _resampled(second[0])
     low, high = np.quantile(samples, [0.025, 0.975])
-    return float(tables[0].mean(1).min() - tables[1].mean(1).min()), float(low), float(high)
+    return float(first[0].mean(1).min() - second[0].mean(1).min()), float(low), float(high)
 
 
 def _resampled(table: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -103,10 +105,17 @@ def _resampled(table: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, 
     return least
 
 
-def _table(group: Group, rule: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    cells = [group.cells[rule].get(attack, {}) for attack in group.attacks]
-    seeds = sorted(set.intersection(*(set(cell) for cell in cells)))
-    return np.array([[cell[seed] for seed in seeds] for cell in cells]) if seeds else None
+def _table(group: Group, rule: str) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[str], tuple[int, ...]] | None:
+    """Accuracies by attack and seed, of the attacks with most seeds; their names; the seeds."""
+    cells = {attack: group.cells[rule].get(attack, {}) for attack in group.attacks}
+    if not all(cells.values()):
+        return None
+    most = max(len(cell) for cell in cells.values())
+    kept = [attack for attack, cell in cells.items() if len(cell) == most]
+    seeds = sorted(set.intersection(*(set(cells[attack]) for attack in kept)))
+    if not seeds:
+        return None
+    return np.array([[cells[attack][seed] for seed in seeds] for attack in kept]), kept, tuple(seeds)
 
 
 def _group(title: str, runs: Sequence[Result]) -> Group:

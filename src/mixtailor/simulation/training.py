@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor._checks import MissingPackageError
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.rules import FLTrust
+from mixtailor.rules import FLTrust, MoNNA
 from mixtailor.rules.base import Part
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
@@ -148,7 +148,7 @@ class Simulation:
         )
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
-        self._trusted = _has(rule, FLTrust)
+        self._trusted = _has(rule, (FLTrust, MoNNA))  # they start from an update that the server computes itself
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
         self._board = _board(self.folder) if tensorboard else None
@@ -332,15 +332,15 @@ def _source(rule: Rule, seed: int) -> SeededEntropy:
     return SeededEntropy(seed).spawn("server")
 
 
-def _has(part: object, kind: type[Rule]) -> bool:
-    """Whether a rule, or a part of it, is of a kind."""
-    if isinstance(part, kind):
+def _has(part: object, kinds: tuple[type[Rule], ...]) -> bool:
+    """Whether a rule, or a part of it, is of one of the kinds."""
+    if isinstance(part, kinds):
         return True
     if isinstance(part, (tuple, list)):
-        return any(_has(item, kind) for item in part)
+        return any(_has(item, kinds) for item in part)
     if not isinstance(part, Part):
         return False
-    return any(_has(getattr(part, item.name), kind) for item in dataclasses.fields(part))  # type: ignore[arg-type]
+    return any(_has(getattr(part, item.name), kinds) for item in dataclasses.fields(part))  # type: ignore[arg-type]
 
 
 def _board(folder: Path | None) -> Any:

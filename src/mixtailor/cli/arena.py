@@ -1,0 +1,105 @@
+"""``mixtailor arena``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixtailor._checks import nearest
+from mixtailor.cli import _training
+from mixtailor.cli._output import Json, console, say, table
+
+if TYPE_CHECKING:
+    from mixtailor.experiments import Experiment, Results
+
+EXAMPLE = "mixtailor arena --f 2 --seeds 3 --momentum worker"
+
+
+class Momentum(StrEnum):
+    """Who has the momentum."""
+
+    server = "server"
+    worker = "worker"
+    both = "both"
+
+
+def command(
+    f: Annotated[int, typer.Option("--f", min=1, max=5, help="How many liars the server is told to expect.")] = 2,
+    rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
+    attacks: Annotated[str | None, typer.Option(help="Some of the attacks, by name, separated by commas.")] = None,
+    momentum: Annotated[
+        Momentum, typer.Option(help="Momentum at the server, at the workers, or one after the other.")
+    ] = Momentum.server,
+    preset: Annotated[str, typer.Option(help="Data, network and training: digits, mnist or cifar10.")] = "digits",
+    misdeclared: Annotated[
+        bool, typer.Option(help="Also with one liar less and one more than the server is told.")
+    ] = False,
+    halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
+    out: _training.Out = Path("results"),
+    scale: _training.Scale = 1.0,
+    seeds: _training.Seeds = None,
+    jobs: _training.Jobs = -1,
+    backend: _training.Backend = "loky",
+    data: _training.Data = None,
+    as_json: Json = False,
+) -> None:
+    """Every rule against every attack, those tailored to it included; what counts is each rule's worst case."""
+    with _training.needed():
+        from mixtailor.experiments.shipped import ours
+
+        experiment = _chosen(ours("arena"), rules, attacks, momentum)
+        liars = sorted({f - 1, f, f + 1}) if misdeclared else [f]
+        changes: dict[str, Any] = {"preset": preset, "f": f, "byzantine": liars if len(liars) > 1 else f}
+        experiment = experiment.changed(changes, seeds=_training.seeds_of(seeds))
+        experiment = experiment.model_copy(update={"name": f"arena-{preset}-f{f}"})
+        _training.carry_out(
+            experiment,
+            out=out,
+            scale=scale,
+            jobs=jobs,
+            backend=backend,
+            data=data,
+            as_json=as_json,
+            show=show_arena,
+            halving=halving,
+        )
+
+
+def show_arena(results: "Results") -> None:
+    """Each rule's worst case, and how the pools stand to the best single rule."""
+    from mixtailor.experiments.worst import difference, groups, worst_cases
+
+    for group in groups(results):
+        cases = worst_cases(group)
+        rows = [
+            [case.rule, f"{case.accuracy:.1f}", f"{case.low:.1f}–{case.high:.1f}", case.attack, str(case.seeds)]
+            for case in cases
+        ]
+        columns = ["rule", "worst", "95 %", "under", "seeds"]
+        console().print(table(columns, rows, right=["worst", "seeds"], title=group.title))
+        pools = [case.rule for case in cases if case.rule.startswith("MixTailor")]
+        single = next((c.rule for c in cases if c.rule not in pools and c.rule != "omniscient"), None)
+        for pool in pools if single is not None else []:
+            found = difference(group, pool, str(single))
+            if found is not None:
+                say(f"{pool} less {single}, the best single rule: {found[0]:+.1f} ({found[1]:+.1f} to {found[2]:+.1f})")
+
+
+def _chosen(experiment: "Experiment", rules: str | None, attacks: str | None, momentum: Momentum) -> "Experiment":
+    from mixtailor.experiments.config import label_of
+
+    table = dict(experiment.run)
+    for key, text in (("rule", rules), ("attack", attacks)):
+        if text is None:
+            continue
+        known = {label_of(item): item for item in table[key]}
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in known:
+                raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))}")
+        table[key] = [known[name] for name in names]
+    panels = [
+        panel for panel in experiment.panels if momentum is Momentum.both or panel.title.startswith(momentum.value)
+    ]
+    return experiment.model_copy(update={"run": table, "panels": panels})

@@ -38,11 +38,11 @@ def term_of(p: float) -> int:
 
 
 @functools.cache
-def _pairs(term: int) -> Callable[[Indices, Any, int, float], Floats]:
+def _pairs(term: int) -> Callable[[Indices, Any, int, float, float], Floats]:
     planes = max(1, term - EVERY)
 
     @special_kernel(term)
-    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any) -> Any:
+    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, factor: Any) -> Any:
         rows = addresses.size
         answer = np.zeros((planes, rows, rows))
         tile = empty_tile(rows)
@@ -51,6 +51,11 @@ def _pairs(term: int) -> Callable[[Indices, Any, int, float], Floats]:
         for start in range(0, width, run):
             length = min(run, width - start)
             finite &= fill(addresses, like, start, length, tile)
+            if factor != 1.0:
+                for i in range(rows):
+                    target = tile[i]
+                    for c in range(run):
+                        target[c] *= factor
             pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, term)
         for plane in range(planes):
             for i in range(rows):
@@ -122,8 +127,10 @@ def _by_power(rows: int, width: int, powers: Floats, shape: tuple[int, ...], ask
     return answer
 
 
-def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats) -> Floats:
-    """``sum |x_i - x_j|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
+def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats, factor: float = 1.0) -> Floats:
+    """``sum |factor (x_i - x_j)|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
+
+    A factor that is a power of two brings rows of any size to where powers neither overflow nor vanish.
 
     The sums are raw: they overflow or vanish where the powers do. Sums with a row that is not finite are not finite,
     and neither is its diagonal, which is zero for all others.
@@ -131,7 +138,7 @@ def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats
     rows = addresses.size
 
     def ask(term: int, p: float, start: int, length: int) -> Floats:
-        return _pairs(term)(addresses + start * like.itemsize, like, length, p)
+        return _pairs(term)(addresses + start * like.itemsize, like, length, p, factor)
 
     return _by_power(rows, width, powers, (rows, rows), ask)
 

@@ -1,32 +1,26 @@
 """`Updates`: what the workers sent, as the few numbers between the rows that a rule decides from."""
 
-from abc import ABC, abstractmethod
+import copy
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from mixtailor.updates import geometry
 from mixtailor.updates.engine import Engine, Floats, Integers
+from mixtailor.updates.passes import Passes
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.statistics import Statistic
 
 if TYPE_CHECKING:
-    from mixtailor.updates.home import Home
+    pass
 
 __all__ = ["Call", "Faulty", "Rows", "Updates"]
 
 Rows: TypeAlias = Sequence[int] | Integers
 T = TypeVar("T")
-
-# Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
-_TINY = 1e-280
-_HUGE = float(np.finfo(np.float64).max)
-# A pass holds at most about this many numbers of answers that are still to be summed, or those of so many runs.
-_HELD = 1 << 17
-_LEAST_RUNS = 8
 
 
 class Faulty(Exception):  # a signal between a home and the rule's caller, not an error a user meets
@@ -47,7 +41,7 @@ class Call:
     honest: tuple[int, ...] | None = None
 
 
-class Updates(ABC):
+class Updates(Passes):
     """n rows of d coordinates, of which a rule sees only the numbers between them.
 
     Laws: all answers are float64 numpy arrays of size n or n x n that the caller must not write to; rows are never
@@ -78,23 +72,11 @@ class Updates(ABC):
 
     @property
     @abstractmethod
-    def home(self) -> "Home": ...
-
-    @property
-    @abstractmethod
     def root(self) -> "Updates": ...
 
     @property
     @abstractmethod
     def weights(self) -> Floats: ...
-
-    @abstractmethod
-    def runs(self) -> list[tuple[int, int]]:
-        """The runs of coordinates that passes go over, in order, without gaps."""
-
-    @abstractmethod
-    def block(self, start: int, stop: int) -> Any:
-        """All rows over one run of coordinates."""
 
     def _subset(self, rows: Integers) -> "Updates":
         from mixtailor.updates.views import Taken
@@ -123,6 +105,14 @@ class Updates(ABC):
         if key not in known:
             known[key] = compute()
         return known[key]  # type: ignore[no-any-return]  # what this key's compute gave
+
+    def twin(self) -> Self:
+        """The same rows, with a randomness of their own for another thread; what is remembered is shared."""
+        same = copy.copy(self)
+        same.call = replace(self.call)
+        known = self._remembered[1] if self._remembered[0] is self.call else {}
+        same._remembered = (same.call, known)
+        return same
 
     # Views.
 
@@ -153,10 +143,6 @@ class Updates(ABC):
         if not np.isfinite(matrix).all():
             self.home.examine()  # names the rows as received, which the small matrix does not know
         return Dense.of(matrix, self.call)
-
-    @abstractmethod
-    def coordinates(self, which: Integers) -> Floats:
-        """The rows on these coordinates, as a small matrix."""
 
     # Points.
 
@@ -210,8 +196,17 @@ class Updates(ABC):
         answers = tuple(self._distances[q] for q in wanted)
         return answers if isinstance(p, tuple) else answers[0]
 
-    def distances_to(self, point: Point, p: float = 2.0) -> Floats:
-        """The l_p distances of the rows to a point, n numbers, without computing the point."""
+    @overload
+    def distances_to(self, point: Point, p: float = 2.0) -> Floats: ...
+    @overload
+    def distances_to(self, point: Point, p: tuple[float, ...]) -> tuple[Floats, ...]: ...
+    def distances_to(self, point: Point, p: float | tuple[float, ...] = 2.0) -> Floats | tuple[Floats, ...]:
+        """The l_p distances of the rows to a point, n numbers, without computing the point.
+
+        A tuple of norms costs one reading, and one more for each norm whose sums over- or underflow.
+        """
+        if isinstance(p, tuple):
+            return self._in_norms(point, p)
         if p == 2.0 and isinstance(point, Combination) and point.updates.root is self.root:
             aim = point.weights @ point.updates.weights
             if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
@@ -272,151 +267,10 @@ class Updates(ABC):
         """The point's coordinates, flat, in the rows' type. One row is a copy, bit for bit."""
         return point.updates.home.evaluate(point)
 
-    # Passes over the coordinates.
-
-    def values(self, point: Point, start: int, stop: int) -> Any:
-        """A point's coordinates over one run, in float64."""
-        if isinstance(point, Given):
-            return self.home.given_values(point.vector, start, stop)
-        if isinstance(point, Formula):
-            return point.function(start, stop, *(self.values(part, start, stop) for part in point.parts))
-        block = point.updates.block(start, stop)
-        if isinstance(point, Combination):
-            values, finite = point.updates.engine.combine(block, point.weights)
-        elif isinstance(point, Columns):
-            values, finite = point.updates.engine.columns(block, point.statistic)
-        else:
-            raise TypeError(f"{point!r} is not a point of this package.")
-        if not finite:
-            self.home.examine()
-        return values
-
-    def _fold(
-        self, question: Callable[[int, int], Any], *, size: int, maximum: "bool | np.ndarray[Any, Any]" = False
-    ) -> Floats:
-        """The answers for all runs, each of `size` numbers: their sums, or maxima, or both by a mask of the first axis.
-
-        In the order of the runs, whatever the threads did: the same bits every time.
-        """
-        runs = self.runs()
-        step = max(_LEAST_RUNS, _HELD // max(size, 1))
-        total: Floats | None = None
-        for at in range(0, len(runs), step):
-            parts = self.home.gathered([partial(question, start, stop) for start, stop in runs[at : at + step]])
-            part = _reduced(parts, maximum)
-            total = part if total is None else _reduced(np.stack([total, part]), maximum)
-        assert total is not None  # there is always one run, though it may be empty
-        return total
-
-    def _total(self, question: Callable[[int, int], Any], *, size: int = 1) -> Floats:
-        return self.home.reduce(self._fold(question, size=size))
-
-    def _sum(self, question: Callable[[int, int, Any], Any], *, size: int = 1) -> Floats:
-        total = self._total(lambda start, stop: question(start, stop, self.block(start, stop)), size=size)
-        if not np.isfinite(total).all():
-            self.home.examine()
-        return total
-
     def _gram_about_origin(self) -> Floats:
         if self.root is not self:
             return self.weights @ self.root.products() @ self.weights.T
         return self.gram(-1, np.ones(self.n), origin=False)
-
-    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
-        """Inner products of ``(row - about) * inverse_scale``, from the differences; with the origin as last row."""
-
-        def question(_start: int, _stop: int, block: Any) -> Floats:
-            return self.engine.gram(self.engine.with_origin(block) if origin else block, about, inverse_scales)
-
-        return self._sum(question, size=(self.n + 1) ** 2)
-
-    def _zero_is_exact(self, _p: float) -> bool:
-        """Whether a sum of p-th powers that is zero means equal rows, and not underflow."""
-        return False
-
-    def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
-        powers = np.array(norms)
-        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers), size=self.n**2)
-        return {p: self._repaired_pairs(p, total) for p, total in zip(norms, sums, strict=True)}
-
-    def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
-        infinite = np.isinf(powers)
-        total = self._fold(
-            lambda start, stop: question(self.block(start, stop)), size=size * len(powers), maximum=infinite
-        )
-        if infinite.any():
-            total[infinite] = self.home.reduce(total[infinite], maximum=True)
-        if not infinite.all():
-            total[~infinite] = self.home.reduce(total[~infinite])
-        if not np.isfinite(total).all():
-            self.home.examine()
-        return total
-
-    def _repaired_pairs(self, p: float, sums: Floats) -> Floats:
-        suspect = ~np.isfinite(sums) | (sums < _TINY) if not np.isinf(p) else ~np.isfinite(sums)
-        if self._zero_is_exact(p):
-            suspect &= sums != 0.0
-        first, second = (index.astype(np.intp) for index in np.nonzero(np.triu(suspect, 1)))
-        answer = sums.copy() if np.isinf(p) else sums ** (1.0 / p)
-        if len(first):
-            scales = self.home.reduce(
-                self._fold(
-                    lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second),
-                    size=len(first),
-                    maximum=True,
-                ),
-                maximum=True,
-            )
-            exact = np.minimum(scales, _HUGE)
-            if not np.isinf(p):
-                scaled = np.where(scales > 0, exact, 1.0)
-                sums = self._total(
-                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled),
-                    size=len(first),
-                )
-                with np.errstate(over="ignore"):
-                    exact = np.minimum(scaled * np.minimum(sums, _HUGE) ** (1.0 / p), _HUGE)
-            answer[first, second] = answer[second, first] = exact
-        np.fill_diagonal(answer, 0.0)
-        answer.setflags(write=False)
-        return answer
-
-    def _to_points(self, point: Point | None, p: float) -> Floats:
-        """Distances of the rows to a point, or to the origin; scaled where the plain sums over- or underflow."""
-
-        def values(start: int, stop: int) -> Any:
-            return self.engine.zeros(stop - start) if point is None else self.values(point, start, stop)
-
-        def of(powers: Floats) -> Floats:
-            if isinstance(point, Combination) and point.updates is self and len(powers) == 1:
-                return self._sums_and_maxima(
-                    powers,
-                    lambda block: self.engine.combination_sums(block, point.weights, float(powers[0]))[None],
-                    size=self.n,
-                )
-            largest = bool(np.isinf(powers[0]))
-            total = self._fold(
-                lambda a, b: self.engine.point_sums(self.block(a, b), values(a, b), powers),
-                size=self.n,
-                maximum=largest,
-            )
-            total = self.home.reduce(total, maximum=largest)
-            if not np.isfinite(total).all():
-                self.home.examine()
-            return total
-
-        sums: Floats = of(np.array([p]))[0]
-        if np.isinf(p):
-            return np.minimum(sums, _HUGE)
-        if np.isfinite(sums).all() and not ((sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))).any():
-            return sums ** (1.0 / p)
-        scales = np.minimum(of(np.array([np.inf]))[0], _HUGE)
-        safe = np.where(scales > 0, scales, 1.0)
-        scaled = self._total(
-            lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe), size=self.n
-        )
-        with np.errstate(over="ignore"):  # a length beyond float64 is its largest number
-            return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
 
 
 def _hashable(key: object) -> bool:
@@ -425,13 +279,3 @@ def _hashable(key: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:
-    """Sums over the first axis, or maxima, or both by a mask of the second."""
-    if isinstance(maximum, bool):
-        return np.asarray(parts.max(axis=0) if maximum else parts.sum(axis=0))
-    total = np.empty(parts.shape[1:])
-    total[maximum] = parts[:, maximum].max(axis=0)
-    total[~maximum] = parts[:, ~maximum].sum(axis=0)
-    return total

@@ -39,8 +39,8 @@ class Engine(ABC, Generic[B]):
     """
 
     @abstractmethod
-    def pair_sums(self, block: B, powers: Floats) -> Floats:
-        """Sums of ``|x_i - x_j|^p``, (P, k, k); the maximum where p is infinite."""
+    def pair_sums(self, block: B, powers: Floats, factor: float = 1.0) -> Floats:
+        """Sums of ``|factor (x_i - x_j)|^p``, (P, k, k); the maximum where p is infinite."""
 
     @abstractmethod
     def pair_sums_scaled(self, block: B, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
@@ -164,8 +164,8 @@ def like(dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
 class CpuEngine(Engine[Block]):
     """Blocks by address, computed by the numba kernels."""
 
-    def pair_sums(self, block: Block, powers: Floats) -> Floats:
-        return distances.pair_sums(block.addresses, block.like, block.width, powers)
+    def pair_sums(self, block: Block, powers: Floats, factor: float = 1.0) -> Floats:
+        return distances.pair_sums(block.addresses, block.like, block.width, powers, factor)
 
     def pair_sums_scaled(self, block: Block, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
         return distances.pair_sums_scaled(block.addresses, block.like, block.width, first, second, p, scales)

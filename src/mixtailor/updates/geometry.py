@@ -22,6 +22,9 @@ __all__ = ["FAR", "distances", "distances_to", "medoid", "products"]
 # Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
 
+# A combination that differs from another by this much of a far row is as far from it, to all digits that count.
+HEAVY = 1e-3
+
 # Squares of distances beyond this overflow; such rows (float64 only) count as this far away.
 _BEYOND = 1e150
 
@@ -111,6 +114,15 @@ def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats":
 
 def distances(root: "Updates", weights: "Floats") -> "Floats":
     """Distances between the combinations ``weights @ rows``."""
+    far = _heavy_far_rows(root, weights)
+    answer = _distances(root, weights) if far is None else _distances_by_difference(root, weights, far)
+    # Rows mixed alike are the same point, whatever rounding says.
+    order = np.unique(weights, axis=0, return_inverse=True)[1].reshape(-1)
+    answer[order[:, None] == order[None, :]] = 0.0
+    return answer
+
+
+def _distances(root: "Updates", weights: "Floats") -> "Floats":
     points, used = _taking_part(root, weights - weights[:1])
     if not len(points):
         return np.zeros((len(weights), len(weights)))
@@ -123,8 +135,34 @@ def distances(root: "Updates", weights: "Floats") -> "Floats":
     for row in touched:
         apart = used - used[row]
         squares[row] = squares[:, row] = ((apart @ middle.products) * apart).sum(axis=1)
-    answer = np.sqrt(np.maximum(squares, 0.0))
-    # Rows mixed alike are the same point, whatever rounding says.
-    order = np.unique(weights, axis=0, return_inverse=True)[1].reshape(-1)
-    answer[order[:, None] == order[None, :]] = 0.0
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def _heavy_far_rows(root: "Updates", weights: "Floats") -> "Integers | None":
+    """The far rows that take part, where combinations hold them with a weight worth the name or not at all.
+
+    Nearest-neighbour mixing and buckets are such. The far row then decides every distance that it has a part in, to all
+    digits, so squared distances will do, and the reading that `_accumulated` costs is saved.
+    """
+    if np.abs(weights.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
+        return None
+    rows = np.nonzero(weights.any(axis=0))[0]
+    between = root.distances(2.0)[np.ix_(rows, rows)]
+    away = between[medoid(between)]
+    far = rows[away > FAR * np.median(away)]
+    if not len(far) or 2 * len(far) >= len(rows):
+        return None
+    apart = np.abs(weights[:, None, far] - weights[None, :, far])
+    return far if apart[apart > 0].min(initial=1.0) >= HEAVY else None
+
+
+def _distances_by_difference(root: "Updates", weights: "Floats", far: "Integers") -> "Floats":
+    touched = (weights[:, far] != 0.0).any(axis=1)
+    answer = np.empty((len(weights), len(weights)))
+    answer[np.ix_(~touched, ~touched)] = _distances(root, weights[~touched])
+    squares = np.minimum(root.distances(2.0), _BEYOND) ** 2
+    for row in np.nonzero(touched)[0]:
+        apart = weights - weights[row]
+        found = np.sqrt(np.maximum(-0.5 * ((apart @ squares) * apart).sum(axis=1), 0.0))
+        answer[row] = answer[:, row] = found
     return answer

@@ -20,7 +20,7 @@ __all__ = ["Home", "split"]
 # share out evenly. Runs do not depend on the number of threads, so neither do the bits of a sum.
 RUN_ENTRIES = 1 << 20
 # Views copy a run before they work on it, so theirs are smaller.
-VIEW_ENTRIES = 1 << 18
+VIEW_ENTRIES = 1 << 17
 
 
 def split(stop: int, width: int, start: int = 0) -> list[tuple[int, int]]:

@@ -46,8 +46,8 @@ class TorchEngine(Engine[torch.Tensor]):
 
     # Sums.
 
-    def pair_sums(self, block: torch.Tensor, powers: Floats) -> Any:
-        rows = block.to(self.wide)
+    def pair_sums(self, block: torch.Tensor, powers: Floats, factor: float = 1.0) -> Any:
+        rows = block.to(self.wide) * factor
         k, width = rows.shape
         step = max(1, _TILE // max(1, k * width))
         parts = []

@@ -1,0 +1,233 @@
+"""Passes over the coordinates: sums over runs, the same bits every time, repaired where powers over- or underflow."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixtailor.updates.engine import Engine, Floats, Integers
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
+
+if TYPE_CHECKING:
+    from mixtailor.updates.home import Home
+
+__all__ = ["Passes"]
+
+# Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
+_TINY = 1e-280
+_HUGE = float(np.finfo(np.float64).max)
+# Up to this power no difference of float32 numbers vanishes, and few overflow; beyond it rows are looked at first.
+_SAFE_POWER = 4.0
+_SAFE_DECADES = 150.0
+# A pass holds at most about this many numbers of answers that are still to be summed, or those of so many runs.
+_HELD = 1 << 17
+_LEAST_RUNS = 8
+
+
+class Passes(ABC):
+    """Rows by blocks, and what is summed over them. Abstract; `Updates` asks its questions through it."""
+
+    n: int
+    d: int
+    engine: Engine[Any]
+
+    @property
+    @abstractmethod
+    def home(self) -> "Home": ...
+
+    @abstractmethod
+    def runs(self) -> list[tuple[int, int]]:
+        """The runs of coordinates that passes go over, in order, without gaps."""
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> Any:
+        """All rows over one run of coordinates."""
+
+    @abstractmethod
+    def coordinates(self, which: Integers) -> Floats:
+        """The rows on these coordinates, as a small matrix."""
+
+    def values(self, point: Point, start: int, stop: int) -> Any:
+        """A point's coordinates over one run, in float64."""
+        if isinstance(point, Given):
+            return self.home.given_values(point.vector, start, stop)
+        if isinstance(point, Formula):
+            return point.function(start, stop, *(self.values(part, start, stop) for part in point.parts))
+        block = point.updates.block(start, stop)
+        if isinstance(point, Combination):
+            values, finite = point.updates.engine.combine(block, point.weights)
+        elif isinstance(point, Columns):
+            values, finite = point.updates.engine.columns(block, point.statistic)
+        else:
+            raise TypeError(f"{point!r} is not a point of this package.")
+        if not finite:
+            self.home.examine()
+        return values
+
+    def _fold(
+        self, question: Callable[[int, int], Any], *, size: int, maximum: "bool | np.ndarray[Any, Any]" = False
+    ) -> Floats:
+        """The answers for all runs, each of `size` numbers: their sums, or maxima, or both by a mask of the first axis.
+
+        In the order of the runs, whatever the threads did: the same bits every time.
+        """
+        runs = self.runs()
+        step = max(_LEAST_RUNS, _HELD // max(size, 1))
+        total: Floats | None = None
+        for at in range(0, len(runs), step):
+            parts = self.home.gathered([partial(question, start, stop) for start, stop in runs[at : at + step]])
+            part = _reduced(parts, maximum)
+            total = part if total is None else _reduced(np.stack([total, part]), maximum)
+        assert total is not None  # there is always one run, though it may be empty
+        return total
+
+    def _total(self, question: Callable[[int, int], Any], *, size: int = 1) -> Floats:
+        return self.home.reduce(self._fold(question, size=size))
+
+    def _sum(self, question: Callable[[int, int, Any], Any], *, size: int = 1) -> Floats:
+        total = self._total(lambda start, stop: question(start, stop, self.block(start, stop)), size=size)
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
+
+    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
+        """Inner products of ``(row - about) * inverse_scale``, from the differences; with the origin as last row."""
+
+        def question(_start: int, _stop: int, block: Any) -> Floats:
+            return self.engine.gram(self.engine.with_origin(block) if origin else block, about, inverse_scales)
+
+        return self._sum(question, size=(self.n + 1) ** 2)
+
+    def _zero_is_exact(self, _p: float) -> bool:
+        """Whether a sum of p-th powers that is zero means equal rows, and not underflow."""
+        return False
+
+    def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        powers = np.array(norms)
+        factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))
+        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
+        return {p: self._repaired_pairs(p, total, factor) for p, total in zip(norms, sums, strict=True)}
+
+    def _factor(self, p: float) -> float:
+        """A power of two that brings the p-th powers of differences into range, from a look at a few coordinates.
+
+        Only a guess: what still overflows or vanishes is formed anew, pair by pair, each with its own scale.
+        """
+        if p <= _SAFE_POWER or self.n < 2 or not self.d:
+            return 1.0
+        few = np.asarray(self.coordinates(np.unique(np.linspace(0, self.d - 1, 32).astype(np.intp))), np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            gaps = np.abs(few[1:] - few[:-1])
+        gaps = gaps[np.isfinite(gaps) & (gaps > 0)]
+        usual = float(np.median(gaps)) if len(gaps) else 1.0
+        if not 1e-300 < usual < 1e300 or p * abs(np.log10(usual)) < _SAFE_DECADES:
+            return 1.0
+        return float(2.0 ** -np.round(np.log2(usual)))
+
+    def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
+        infinite = np.isinf(powers)
+        total = self._fold(
+            lambda start, stop: question(self.block(start, stop)), size=size * len(powers), maximum=infinite
+        )
+        if infinite.any():
+            total[infinite] = self.home.reduce(total[infinite], maximum=True)
+        if not infinite.all():
+            total[~infinite] = self.home.reduce(total[~infinite])
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
+
+    def _repaired_pairs(self, p: float, sums: Floats, factor: float) -> Floats:
+        suspect = ~np.isfinite(sums) | (sums < _TINY) if not np.isinf(p) else ~np.isfinite(sums)
+        if self._zero_is_exact(p):
+            suspect &= sums != 0.0
+        first, second = (index.astype(np.intp) for index in np.nonzero(np.triu(suspect, 1)))
+        answer = (sums.copy() if np.isinf(p) else sums ** (1.0 / p)) / factor
+        if len(first):
+            scales = self.home.reduce(
+                self._fold(
+                    lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second),
+                    size=len(first),
+                    maximum=True,
+                ),
+                maximum=True,
+            )
+            exact = np.minimum(scales, _HUGE)
+            if not np.isinf(p):
+                scaled = np.where(scales > 0, exact, 1.0)
+                sums = self._total(
+                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled),
+                    size=len(first),
+                )
+                with np.errstate(over="ignore"):
+                    exact = np.minimum(scaled * np.minimum(sums, _HUGE) ** (1.0 / p), _HUGE)
+            answer[first, second] = answer[second, first] = exact
+        np.fill_diagonal(answer, 0.0)
+        answer.setflags(write=False)
+        return answer
+
+    def _in_norms(self, point: Point, norms: tuple[float, ...]) -> tuple[Floats, ...]:
+        powers = np.array(norms)
+        largest = np.isinf(powers)
+        total = self._fold(
+            lambda a, b: self.engine.point_sums(self.block(a, b), self.values(point, a, b), powers),
+            size=self.n * len(norms),
+            maximum=largest,
+        )
+        for which, maximum in ((largest, True), (~largest, False)):
+            if which.any():
+                total[which] = self.home.reduce(total[which], maximum=maximum)
+        sound = np.isfinite(total).all(axis=1) & (largest | (total >= _TINY).all(axis=1))
+        return tuple(
+            (sums if np.isinf(q) else sums ** (1.0 / q)) if ok else self._to_points(point, q)
+            for q, sums, ok in zip(norms, total, sound, strict=True)
+        )
+
+    def _to_points(self, point: Point | None, p: float) -> Floats:
+        """Distances of the rows to a point, or to the origin; scaled where the plain sums over- or underflow."""
+
+        def values(start: int, stop: int) -> Any:
+            return self.engine.zeros(stop - start) if point is None else self.values(point, start, stop)
+
+        def of(powers: Floats) -> Floats:
+            if isinstance(point, Combination) and point.updates is self and len(powers) == 1:
+                return self._sums_and_maxima(
+                    powers,
+                    lambda block: self.engine.combination_sums(block, point.weights, float(powers[0]))[None],
+                    size=self.n,
+                )
+            largest = bool(np.isinf(powers[0]))
+            total = self._fold(
+                lambda a, b: self.engine.point_sums(self.block(a, b), values(a, b), powers),
+                size=self.n,
+                maximum=largest,
+            )
+            total = self.home.reduce(total, maximum=largest)
+            if not np.isfinite(total).all():
+                self.home.examine()
+            return total
+
+        sums: Floats = of(np.array([p]))[0]
+        if np.isinf(p):
+            return np.minimum(sums, _HUGE)
+        if np.isfinite(sums).all() and not ((sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))).any():
+            return sums ** (1.0 / p)
+        scales = np.minimum(of(np.array([np.inf]))[0], _HUGE)
+        safe = np.where(scales > 0, scales, 1.0)
+        scaled = self._total(
+            lambda a, b: self.engine.point_sums_scaled(self.block(a, b), values(a, b), p, safe), size=self.n
+        )
+        with np.errstate(over="ignore"):  # a length beyond float64 is its largest number
+            return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
+
+
+def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:
+    """Sums over the first axis, or maxima, or both by a mask of the second."""
+    if isinstance(maximum, bool):
+        return np.asarray(parts.max(axis=0) if maximum else parts.sum(axis=0))
+    total = np.empty(parts.shape[1:])
+    total[maximum] = parts[:, maximum].max(axis=0)
+    total[~maximum] = parts[:, ~maximum].sum(axis=0)
+    return total

@@ -56,7 +56,9 @@ def test_honest_distances_are_measured_once(monkeypatch) -> None:
     monkeypatch.setattr(
         CpuEngine,
         "pair_sums",
-        lambda self, block, powers: passes.append((len(block.addresses), len(powers))) or plain(self, block, powers),
+        lambda self, block, powers, *rest: (
+            passes.append((len(block.addresses), len(powers))) or plain(self, block, powers, *rest)
+        ),
     )
     here = scene(rows())
     trials = Trials(mt.MixTailor([mt.Krum(2, p=p) for p in (1, 2, 3, 16, math.inf)]), here)

@@ -1,6 +1,5 @@
 """Trying rows on the server's rule, without computing them: what the searching attacks share."""
 
-import copy
 import dataclasses
 import math
 import warnings
@@ -15,9 +14,10 @@ from mixtailor._checks import check_rows, refuse
 from mixtailor.attacks.base import Scene
 from mixtailor.kernels import threads
 from mixtailor.mixing import MixTailor
-from mixtailor.rules import Bulyan, Krum, Plain, Rule, as_rule
+from mixtailor.rules import Bulyan, GeometricMedian, Krum, Plain, Rule, as_rule
 from mixtailor.rules.base import Part
-from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
+from mixtailor.rules.geometric_median import start_key
+from mixtailor.updates import Call, Combination, Faulty, Home, Median, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
@@ -166,8 +166,7 @@ class Trials:
 
     def _together(self, view: Updates, rules: Sequence[Rule]) -> list[tuple[Rule, Outcome]]:
         """The outcomes of rules that share part of their work, on a view with randomness of its own."""
-        own = copy.copy(view)
-        own.call = dataclasses.replace(view.call)
+        own = view.twin()
         return [(rule, self.compare(self._decide(own, rule))) for rule in rules]
 
     def compare(self, answer: Point) -> Outcome:
@@ -192,10 +191,15 @@ class Trials:
         return Call(reference=self.honest.call.reference, honest=_places(self.honest))
 
     def _prepare(self, view: Updates) -> None:
-        """One reading for all the norms that the pool's Krums will ask for."""
+        """One reading for all the norms that the pool's Krums will ask for, and one for its geometric medians."""
         norms = tuple(sorted({p for rule in self.rules for p in _norms(rule)}))
         if len(norms) > 1:
             view.distances(norms)
+        starts = sorted({rule.p for rule in self.rules if isinstance(rule, GeometricMedian) and rule.p != 2.0})
+        if len(starts) > 1:
+            found = view.distances_to(view.columns(Median()), tuple(float(p) for p in starts))
+            for p, away in zip(starts, found, strict=True):
+                view.remember(start_key(p), partial(np.asarray, away))
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
         view.call.random = np.random.default_rng(self._seed)

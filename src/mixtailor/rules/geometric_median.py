@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from mixtailor.updates import Combination, Median, Point, Updates
 from mixtailor.updates.engine import Floats
 from mixtailor.updates.geometry import medoid
 
-__all__ = ["GeometricMedian"]
+__all__ = ["GeometricMedian", "start_key"]
 
 SMOOTHING = 1e-6  # of the median distance to the start
 _MEMORY = 4  # passes that an extrapolation looks back on
@@ -110,7 +111,8 @@ class GeometricMedian(Rule):
         return self._finish(updates, spread, iterations, moved / scale)
 
     def _by_passes(self, updates: Updates) -> Point:
-        distances = updates.distances_to(updates.columns(Median()), self.p)
+        start = partial(updates.distances_to, updates.columns(Median()), self.p)
+        distances = updates.remember(start_key(self.p), start)
         scale = float(np.median(distances))
         if scale == 0.0:
             return updates.columns(Median(), iterations=0, residual=0.0)
@@ -147,6 +149,11 @@ class GeometricMedian(Rule):
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return 4 * (1 + f / (n - 2 * f)) ** 2 * norm_factor(d, self.p)
+
+
+def start_key(p: float) -> tuple[object, ...]:
+    """What the distances to the start are remembered by: whoever has many norms measures them in one pass."""
+    return GeometricMedian, "start", float(p)
 
 
 def _distances(products: Floats, weights: Floats) -> Floats:

@@ -65,12 +65,19 @@ def signature(kind: type[Any]) -> str:
     return f"{kind.__name__}{inspect.Signature(plain)}"
 
 
+def coefficient(entry: Any) -> str:
+    """The coefficient as a formula, and whose it is where it is not published."""
+    if not entry.coefficient:
+        return NONE_PUBLISHED
+    return code(entry.coefficient) + (" (ours)" if getattr(entry.kind, "kappa_is_ours", False) else "")
+
+
 def facts(entry: Any) -> list[tuple[str, str]]:
     """What the class says of itself, for the top of its page."""
     if isinstance(entry, _catalogue.AttackEntry):
         alone = "yes" if entry.alone else "no"
         return [("Name", f"`{entry.name}`"), ("Knows", entry.needs), ("One worker alone", alone)]
-    kappa = code(entry.coefficient) if entry.coefficient else NONE_PUBLISHED
+    kappa = coefficient(entry)
     known = [("Name", f"`{entry.name}`")]
     if isinstance(entry, _catalogue.RuleEntry):
         known += [("Needs", entry.requirement), ("Withstands", entry.withstands)]
@@ -142,7 +149,7 @@ def rule_table(docs: str) -> str:
             entry.requirement,
             entry.withstands,
             entry.cost,
-            code(entry.coefficient) if entry.coefficient else NONE_PUBLISHED,
+            coefficient(entry),
             entry.reference,
         )
         for entry in _catalogue.rules()
@@ -156,7 +163,7 @@ def preaggregation_table(docs: str) -> str:
             f"[{entry.kind.__name__}]({docs}preaggregation/{entry.page}.md)",
             entry.after,
             entry.cost,
-            code(entry.coefficient) if entry.coefficient else NONE_PUBLISHED,
+            coefficient(entry),
             entry.reference,
         )
         for entry in _catalogue.preaggregations()

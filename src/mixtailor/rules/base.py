@@ -111,6 +111,7 @@ class Rule(Part):
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
     robust: ClassVar[bool] = True  # whether it withstands any row at all
+    kappa_is_ours: ClassVar[bool] = False  # whether the coefficient is proved in the rule's notes rather than published
     reads_all: ClassVar[bool] = True  # whether every coordinate of every row is read, so that every fault is found
 
     @abstractmethod

@@ -66,6 +66,7 @@ class MDA(Rule):
 
     requirement: ClassVar[str] = "n >= 2f + 1"
     cost: ClassVar[str] = "O(n^2 d), and a search"
+    kappa_is_ours: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -48,6 +48,7 @@ class Meamed(Rule):
 
     requirement: ClassVar[str] = "n >= 2f + 1"
     cost: ClassVar[str] = "O(n log^2 n d)"
+    kappa_is_ours: ClassVar[bool] = True
 
     def min_rows(self) -> int:
         return 2 * self.f + 1

@@ -51,8 +51,8 @@ class GeometricMedian(Rule):
     -----
     The iteration starts at the mean of the ``floor(n/2) + 1`` rows nearest to the medoid (p = 2) or at the
     coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre. A
-    start at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing makes the
-    answer the mean for small gradients. Where the median distance is 0, the start is the answer.
+    start at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing
+    makes the answer the mean for small gradients. Where the median distance is 0, the start is the answer.
 
     With p other than 2 the weights are 1 / distance in l_p: bounded influence, but not the minimiser of the sum of l_p
     distances, and convergence is not guaranteed. A pass over the data costs more than anything done with n weights, so

@@ -13,7 +13,7 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
 from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import medoid
+from mixtailor.updates.geometry import median, medoid
 
 __all__ = ["GeometricMedian", "start_key"]
 
@@ -96,10 +96,10 @@ class GeometricMedian(Rule):
         middle = medoid(distances)
         start = np.zeros(updates.n)
         start[np.argsort(distances[middle], kind="stable")[: updates.n // 2 + 1]] = 1.0 / (updates.n // 2 + 1)
-        near = distances[middle] <= _BEYOND * max(float(np.median(distances[middle])), 1e-160)
+        near = distances[middle] <= _BEYOND * max(median(distances[middle]), 1e-160)
         products = updates.products(updates.row(middle)) * (near[:, None] & near[None, :])
         away = _distances(products, start)[near]
-        scale = float(np.median(away))
+        scale = median(away)
         if scale == 0.0:
             return updates.combine(start, iterations=0, residual=0.0)
         limit = self.limit or 10_000
@@ -113,7 +113,7 @@ class GeometricMedian(Rule):
     def _by_passes(self, updates: Updates) -> Point:
         start = partial(updates.distances_to, updates.columns(Median()), self.p)
         distances = updates.remember(start_key(self.p), start)
-        scale = float(np.median(distances))
+        scale = median(distances)
         if scale == 0.0:
             return updates.columns(Median(), iterations=0, residual=0.0)
         weights = _weights(distances, scale)

@@ -108,7 +108,40 @@ class Passes(ABC):
         powers = np.array(norms)
         factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))
         sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
-        return {p: self._repaired_pairs(p, total, factor) for p, total in zip(norms, sums, strict=True)}
+        suspects = self._suspects(norms, sums)
+        scales = self._pair_maxima(np.logical_or.reduce(suspects))
+        return {
+            p: self._repaired_pairs(p, total, factor, suspect, scales)
+            for p, total, suspect in zip(norms, sums, suspects, strict=True)
+        }
+
+    def _same_rows(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Rows that are known to be equal without a look at them."""
+        return np.eye(self.n, dtype=bool)
+
+    def _suspects(self, norms: tuple[float, ...], sums: Floats) -> "list[np.ndarray[Any, np.dtype[np.bool_]]]":
+        """For each norm the pairs whose sums over- or underflowed: not those of equal rows, which are zero by right."""
+        equal = self._same_rows()
+        for p, total in zip(norms, sums, strict=True):
+            if self._zero_is_exact(p):
+                equal = equal | (total == 0.0)
+        bad = [~np.isfinite(total) | (total < _TINY) & (p < np.inf) for p, total in zip(norms, sums, strict=True)]
+        return [np.triu(which & ~equal, 1) for which in bad]
+
+    def _pair_maxima(self, pairs: "np.ndarray[Any, np.dtype[np.bool_]]") -> Floats:
+        """The largest difference of each of these pairs, n x n; one reading for all norms that ask for it."""
+        scales = np.zeros(pairs.shape)
+        first, second = (index.astype(np.intp) for index in np.nonzero(pairs))
+        if len(first):
+            scales[first, second] = self.home.reduce(
+                self._fold(
+                    lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second),
+                    size=len(first),
+                    maximum=True,
+                ),
+                maximum=True,
+            )
+        return scales
 
     def _factor(self, p: float) -> float:
         """A power of two that brings the p-th powers of differences into range, from a look at a few coordinates.
@@ -128,42 +161,40 @@ class Passes(ABC):
 
     def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
         infinite = np.isinf(powers)
+        mixed = bool(infinite.any()) and not infinite.all()
         total = self._fold(
-            lambda start, stop: question(self.block(start, stop)), size=size * len(powers), maximum=infinite
+            lambda start, stop: question(self.block(start, stop)),
+            size=size * len(powers),
+            maximum=infinite if mixed else bool(infinite[0]),
         )
-        if infinite.any():
+        if mixed:
             total[infinite] = self.home.reduce(total[infinite], maximum=True)
-        if not infinite.all():
             total[~infinite] = self.home.reduce(total[~infinite])
+        else:
+            total = self.home.reduce(total, maximum=bool(infinite[0]))
         if not np.isfinite(total).all():
             self.home.examine()
         return total
 
-    def _repaired_pairs(self, p: float, sums: Floats, factor: float) -> Floats:
-        suspect = ~np.isfinite(sums) | (sums < _TINY) if not np.isinf(p) else ~np.isfinite(sums)
-        if self._zero_is_exact(p):
-            suspect &= sums != 0.0
-        first, second = (index.astype(np.intp) for index in np.nonzero(np.triu(suspect, 1)))
+    def _repaired_pairs(
+        self, p: float, sums: Floats, factor: float, suspect: "np.ndarray[Any, np.dtype[np.bool_]]", scales: Floats
+    ) -> Floats:
         answer = (sums.copy() if np.isinf(p) else sums ** (1.0 / p)) / factor
-        if len(first):
-            scales = self.home.reduce(
-                self._fold(
-                    lambda a, b: self.engine.pair_maxima(self.block(a, b), first, second),
-                    size=len(first),
-                    maximum=True,
-                ),
-                maximum=True,
-            )
+        if suspect.any():
             exact = np.minimum(scales, _HUGE)
             if not np.isinf(p):
-                scaled = np.where(scales > 0, exact, 1.0)
-                sums = self._total(
-                    lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, scaled),
-                    size=len(first),
-                )
-                with np.errstate(over="ignore"):
-                    exact = np.minimum(scaled * np.minimum(sums, _HUGE) ** (1.0 / p), _HUGE)
-            answer[first, second] = answer[second, first] = exact
+                # Pairs without any difference are equal after all; the others are formed anew, in their own units.
+                first, second = (index.astype(np.intp) for index in np.nonzero(suspect & (scales > 0)))
+                units = exact[first, second]
+                if len(first):
+                    anew = self._total(
+                        lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, units),
+                        size=len(first),
+                    )
+                    with np.errstate(over="ignore"):
+                        exact[first, second] = np.minimum(units * np.minimum(anew, _HUGE) ** (1.0 / p), _HUGE)
+            answer[suspect] = exact[suspect]
+            answer.T[suspect] = exact[suspect]
         np.fill_diagonal(answer, 0.0)
         answer.setflags(write=False)
         return answer
@@ -225,6 +256,8 @@ class Passes(ABC):
 
 def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:
     """Sums over the first axis, or maxima, or both by a mask of the second."""
+    if len(parts) == 1:
+        return np.asarray(parts[0], np.float64)
     if isinstance(maximum, bool):
         return np.asarray(parts.max(axis=0) if maximum else parts.sum(axis=0))
     total = np.empty(parts.shape[1:])

@@ -93,6 +93,11 @@ class Mixed(_View):
     def _subset(self, rows: Integers) -> Updates:
         return super()._subset(rows) if self._distances else Mixed(self.parent, self.mixing[rows])
 
+    def _same_rows(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        # Nearest-neighbour mixing makes many of them, and the same weights give the same bits.
+        order = np.unique(self.mixing, axis=0, return_inverse=True)[1].reshape(-1)
+        return np.asarray(order[:, None] == order[None, :])
+
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         others = tuple(p for p in norms if p != 2.0)
         found = super()._measure(others) if others else {}

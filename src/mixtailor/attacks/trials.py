@@ -12,18 +12,14 @@ import numpy as np
 
 from mixtailor._checks import check_rows, refuse
 from mixtailor.attacks.base import Scene
-from mixtailor.kernels import threads
 from mixtailor.mixing import MixTailor
-from mixtailor.rules import Bulyan, GeometricMedian, Krum, Plain, Rule, as_rule
+from mixtailor.rules import GeometricMedian, Krum, Rule, as_rule
 from mixtailor.rules.base import Part
 from mixtailor.rules.geometric_median import start_key
 from mixtailor.updates import Call, Combination, Faulty, Home, Median, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
-
-# Below so many entries a rule takes less time than to hand it to a thread.
-_LARGE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,12 @@ class Trials:
             self.rules, self.shares = (self.target,), (1.0,)
         self.reference = self.honest.mean() if reference is None else reference
         self.evaluations = 0
-        self._seed = scene.random.integers(1 << 63)
+        self._random = np.random.default_rng(scene.random.integers(1 << 63))
+        self._state = self._random.bit_generator.state
+        distinct = dict.fromkeys(self.rules)
+        self._norms = tuple(sorted({p for rule in distinct for p in _norms(rule)}))
+        medians = {float(rule.p) for rule in distinct if isinstance(rule, GeometricMedian)}
+        self._medians = tuple(sorted(medians - {2.0}))
         self._view: tuple[tuple[int, ...], Updates] | None = None
 
     def drawn(self) -> Rule:
@@ -151,33 +152,40 @@ class Trials:
     def outcomes(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each rule of the target, in the order of `rules`."""
         view = self._beside(points)
-        self._prepare(view)
         known: dict[Rule, Outcome] = view.remember((Trials, "outcomes"), dict)
         missing = [rule for rule in dict.fromkeys(self.rules) if rule not in known]
         if missing:
-            jobs = [partial(self._together, view, rules) for rules in _groups(missing)]
-            alone = not view.home.in_place or view.n * view.d < _LARGE or any(isinstance(r, Plain) for r in missing)
-            with _quietly():
-                # Where passes are shared out among processes, all must run the rules in one order.
-                found = [job() for job in jobs] if alone else threads.over(jobs)
-            known.update(pair for pairs in found for pair in pairs)
+            self._prepare(view)
             self.evaluations += len(missing)
+            with _quietly():
+                answers = [self._decide(view, rule) for rule in missing]
+            known.update(zip(missing, self._compared(answers), strict=True))
         return [known[rule] for rule in self.rules]
-
-    def _together(self, view: Updates, rules: Sequence[Rule]) -> list[tuple[Rule, Outcome]]:
-        """The outcomes of rules that share part of their work, on a view with randomness of its own."""
-        own = view.twin()
-        return [(rule, self.compare(self._decide(own, rule))) for rule in rules]
 
     def compare(self, answer: Point) -> Outcome:
         """How any answer stands to the reference."""
+        return self._compared([answer])[0]
+
+    def _compared(self, answers: Sequence[Point]) -> list[Outcome]:
+        """Answers against the reference: those of one geometry together, since that is a matter of n numbers."""
         reference = self.reference
         if self._view is not None and isinstance(reference, Combination) and reference.updates is self.honest:
-            # The honest rows come first in the view, where answer and reference share one geometry.
+            # The honest rows come first in the view, where answers and reference share one geometry.
             view = self._view[1]
             reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
-        inner = answer.updates.inner(answer, reference)
-        return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
+        root = reference.updates.root
+        inside = [isinstance(answer, Combination) and answer.updates.root is root for answer in answers]
+        found: list[Outcome | None] = [None] * len(answers)
+        together = [place for place, ok in enumerate(inside) if ok]
+        if together and isinstance(reference, Combination):
+            inner = root.inner(reference, *(answers[place] for place in together))
+            for row, place in enumerate(together, start=1):
+                found[place] = _outcome(inner[row, 0], inner[row, row], inner[0, 0])
+        for place, answer in enumerate(answers):
+            if found[place] is None:
+                inner = answer.updates.inner(answer, reference)
+                found[place] = _outcome(inner[0, 1], inner[0, 0], inner[1, 1])
+        return [outcome for outcome in found if outcome is not None]
 
     def _beside(self, points: Sequence[Point]) -> Updates:
         key = tuple(id(point) for point in points)
@@ -192,17 +200,16 @@ class Trials:
 
     def _prepare(self, view: Updates) -> None:
         """One reading for all the norms that the pool's Krums will ask for, and one for its geometric medians."""
-        norms = tuple(sorted({p for rule in self.rules for p in _norms(rule)}))
-        if len(norms) > 1:
-            view.distances(norms)
-        starts = sorted({rule.p for rule in self.rules if isinstance(rule, GeometricMedian) and rule.p != 2.0})
-        if len(starts) > 1:
-            found = view.distances_to(view.columns(Median()), tuple(float(p) for p in starts))
-            for p, away in zip(starts, found, strict=True):
+        if len(self._norms) > 1:
+            view.distances(self._norms)
+        if len(self._medians) > 1:
+            found = view.distances_to(view.columns(Median()), self._medians)
+            for p, away in zip(self._medians, found, strict=True):
                 view.remember(start_key(p), partial(np.asarray, away))
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
-        view.call.random = np.random.default_rng(self._seed)
+        self._random.bit_generator.state = self._state
+        view.call.random = self._random
         try:
             return rule.decide(view)
         except Faulty:
@@ -217,19 +224,13 @@ class Trials:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """An iteration that stops early is the server's to report, not a trial's."""
-    # Around the threads and not in them: the filters belong to the process.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
-def _groups(rules: Sequence[Rule]) -> list[list[Rule]]:
-    """Rules that share work, Bulyans of one selection, together; the longest work first."""
-    groups: dict[object, list[Rule]] = {}
-    for rule in rules:
-        key = (Bulyan, rule.selection, rule.f, rule.p) if isinstance(rule, Bulyan) else rule
-        groups.setdefault(key, []).append(rule)
-    return sorted(groups.values(), key=len, reverse=True)
+def _outcome(inner: float, square: float, reference: float) -> Outcome:
+    return Outcome(float(inner), math.sqrt(max(float(square), 0.0)), math.sqrt(max(float(reference), 0.0)))
 
 
 def _norms(part: object) -> set[float]:

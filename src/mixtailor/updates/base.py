@@ -1,10 +1,9 @@
 """`Updates`: what the workers sent, as the few numbers between the rows that a rule decides from."""
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -105,14 +104,6 @@ class Updates(Passes):
         if key not in known:
             known[key] = compute()
         return known[key]  # type: ignore[no-any-return]  # what this key's compute gave
-
-    def twin(self) -> Self:
-        """The same rows, with a randomness of their own for another thread; what is remembered is shared."""
-        same = copy.copy(self)
-        same.call = replace(self.call)
-        known = self._remembered[1] if self._remembered[0] is self.call else {}
-        same._remembered = (same.call, known)
-        return same
 
     # Views.
 

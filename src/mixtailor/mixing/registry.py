@@ -91,9 +91,7 @@ def make(text: str, **parameters: Any) -> Rule:
         rule = _built(known[snake(front)], parameters, used, taken) >> rule
     unknown = set(parameters) - used - {"f"}
     if unknown:
-        refuse(
-            f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(taken))}"
-        )
+        refuse(f"{text!r} takes no parameter {sorted(unknown)[0]!r}. {nearest(sorted(unknown)[0], sorted(taken))}")
     return rule
 
 

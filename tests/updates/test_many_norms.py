@@ -1,10 +1,12 @@
-"""Distances to a point in many norms at once."""
+"""Distances to a point in many norms at once, and to many points; medians side by side."""
 
 import math
 
 import numpy as np
 import pytest
 
+import mixtailor as mt
+from mixtailor.rules.geometric_median import together
 from mixtailor.updates import Median
 from mixtailor.updates.receive import receive
 
@@ -24,3 +26,26 @@ def test_a_tuple_of_norms_is_each_norm_alone(scale) -> None:
         largest = expected.max(axis=1)
         norm = largest if math.isinf(p) else largest * ((expected / largest[:, None]) ** p).sum(axis=1) ** (1 / p)
         np.testing.assert_allclose(found / scale, norm, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_many_points_are_each_point_alone(scale) -> None:
+    """Bit for bit, one of them a row itself, each in its own norm."""
+    rows = (scale * np.random.default_rng(0).normal(size=(6, 500))).astype(np.float32)
+    home = receive(rows).home
+    weights = [*np.random.default_rng(1).dirichlet(np.ones(6), size=5), np.eye(6)[2]]
+    found = home.distances_to_each([home.combine(each) for each in weights], NORMS)
+    for each, p, distances in zip(weights, NORMS, found, strict=True):
+        np.testing.assert_array_equal(distances, home._to_points(home.combine(each), p))
+
+
+def test_medians_side_by_side_are_each_median_alone() -> None:
+    """In all norms, with far rows and with rows that are mostly equal."""
+    random = np.random.default_rng(2)
+    medians = [mt.GeometricMedian(p=p) for p in (1.0, 1.5, 3.0, 16.0, math.inf)]
+    far = random.normal(size=(9, 40))
+    far[0] *= 1e8
+    for rows in (random.normal(size=(9, 40)), far, np.repeat(random.normal(size=(1, 40)), 9, axis=0)):
+        home = receive(rows).home
+        for rule, point in zip(medians, together(medians, home), strict=True):
+            np.testing.assert_array_equal(home.at(point), rule(rows))

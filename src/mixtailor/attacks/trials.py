@@ -15,8 +15,8 @@ from mixtailor.attacks.base import Scene
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import GeometricMedian, Krum, Rule, as_rule
 from mixtailor.rules.base import Part
-from mixtailor.rules.geometric_median import start_key
-from mixtailor.updates import Call, Combination, Faulty, Home, Median, Point, Updates
+from mixtailor.rules.geometric_median import answer_key, together
+from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 
 __all__ = ["Outcome", "Trials", "check_target"]
@@ -122,8 +122,7 @@ class Trials:
         self._state = self._random.bit_generator.state
         distinct = dict.fromkeys(self.rules)
         self._norms = tuple(sorted({p for rule in distinct for p in _norms(rule)}))
-        medians = {float(rule.p) for rule in distinct if isinstance(rule, GeometricMedian)}
-        self._medians = tuple(sorted(medians - {2.0}))
+        self._medians = [rule for rule in distinct if isinstance(rule, GeometricMedian) and rule.p != 2.0]
         self._view: tuple[tuple[int, ...], Updates] | None = None
 
     def drawn(self) -> Rule:
@@ -199,13 +198,14 @@ class Trials:
         return Call(reference=self.honest.call.reference, honest=_places(self.honest))
 
     def _prepare(self, view: Updates) -> None:
-        """One reading for all the norms that the pool's Krums will ask for, and one for its geometric medians."""
+        """One reading for all norms that the pool's Krums will ask for, and one a step for its geometric medians."""
         if len(self._norms) > 1:
             view.distances(self._norms)
         if len(self._medians) > 1:
-            found = view.distances_to(view.columns(Median()), self._medians)
-            for p, away in zip(self._medians, found, strict=True):
-                view.remember(start_key(p), partial(np.asarray, away))
+            with _quietly():
+                answers = together(self._medians, view)
+            for rule, answer in zip(self._medians, answers, strict=True):
+                view.remember(answer_key(rule), partial(_same, answer))
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
         self._random.bit_generator.state = self._state
@@ -227,6 +227,10 @@ def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
+
+
+def _same(answer: Point) -> Point:
+    return answer
 
 
 def _outcome(inner: float, square: float, reference: float) -> Outcome:

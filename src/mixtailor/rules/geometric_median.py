@@ -1,8 +1,8 @@
 """The geometric median."""
 
 import warnings
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from mixtailor.updates import Combination, Median, Point, Updates
 from mixtailor.updates.engine import Floats
 from mixtailor.updates.geometry import median, medoid
 
-__all__ = ["GeometricMedian", "start_key"]
+__all__ = ["GeometricMedian", "answer_key", "together"]
 
 SMOOTHING = 1e-6  # of the median distance to the start
 _MEMORY = 4  # passes that an extrapolation looks back on
@@ -111,21 +111,24 @@ class GeometricMedian(Rule):
         return self._finish(updates, spread, iterations, moved / scale)
 
     def _by_passes(self, updates: Updates) -> Point:
-        start = partial(updates.distances_to, updates.columns(Median()), self.p)
-        distances = updates.remember(start_key(self.p), start)
+        return updates.remember(answer_key(self), lambda: together([self], updates)[0])
+
+    def _steps(self, distances: Floats) -> Generator[Floats, Floats, tuple[Floats | None, int, float]]:
+        """The iteration from the distances to the start: gives weights, is sent the distances to their combination, and
+        returns the weights of the answer (None: the start itself), iterations and residual."""
         scale = median(distances)
         if scale == 0.0:
-            return updates.columns(Median(), iterations=0, residual=0.0)
+            return None, 0, 0.0
         weights = _weights(distances, scale)
         best, least = weights, np.inf
         stale, plain, patience = 0, 0, 2 * _MEMORY
         limit = self.limit or 100
         tried: list[tuple[Floats, Floats]] = []  # weights, and the weights that Weiszfeld makes of them
         for iteration in range(1, limit + 1):
-            aim = _weights(updates.distances_to(updates.combine(weights), self.p), scale)
+            aim = _weights((yield weights), scale)
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
-                return updates.combine(aim, iterations=iteration, residual=residual)
+                return aim, iteration, residual
             stale += 1
             if residual < least:
                 best, least, stale = aim, residual, 0
@@ -135,7 +138,7 @@ class GeometricMedian(Rule):
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]
             weights, plain = (aim, plain - 1) if plain else (_extrapolated(tried), 0)
-        return self._finish(updates, best, limit, least)
+        return best, limit, least
 
     def _finish(self, updates: Updates, weights: Floats, iterations: int, residual: float) -> Combination:
         if residual > self.tolerance:
@@ -151,9 +154,39 @@ class GeometricMedian(Rule):
         return 4 * (1 + f / (n - 2 * f)) ** 2 * norm_factor(d, self.p)
 
 
-def start_key(p: float) -> tuple[object, ...]:
-    """What the distances to the start are remembered by: whoever has many norms measures them in one pass."""
-    return GeometricMedian, "start", float(p)
+def answer_key(rule: GeometricMedian) -> tuple[object, ...]:
+    """What an answer is remembered by: whoever has many medians computes them `together`."""
+    return GeometricMedian, rule
+
+
+def together(medians: Sequence[GeometricMedian], updates: Updates) -> list[Point]:
+    """The answers of medians in norms other than 2, step by step side by side: one reading a step for all of them."""
+    start = updates.columns(Median())
+    norms = tuple(float(rule.p) for rule in medians)
+    runs = [rule._steps(away) for rule, away in zip(medians, updates.distances_to(start, norms), strict=True)]
+    found: list[Point] = [start] * len(medians)
+    waiting: dict[int, Floats] = {}
+
+    def advance(place: int, distances: Floats | None) -> None:
+        try:
+            waiting[place] = next(runs[place]) if distances is None else runs[place].send(distances)
+        except StopIteration as stop:
+            waiting.pop(place, None)
+            weights, iterations, residual = stop.value
+            if weights is None:
+                found[place] = updates.columns(Median(), iterations=iterations, residual=residual)
+            else:
+                found[place] = medians[place]._finish(updates, weights, iterations, residual)
+
+    for place in range(len(medians)):
+        advance(place, None)
+    while waiting:
+        places = list(waiting)
+        points = [updates.combine(waiting[place]) for place in places]
+        each = updates.distances_to_each(points, [norms[place] for place in places])
+        for place, distances in zip(places, each, strict=True):
+            advance(place, distances)
+    return found
 
 
 def _distances(products: Floats, weights: Floats) -> Floats:

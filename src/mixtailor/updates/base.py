@@ -204,6 +204,12 @@ class Updates(Passes):
                 return geometry.distances_to(self.root, self.weights, aim)
         return self._to_points(point, float(p))
 
+    def distances_to_each(self, points: Sequence[Combination], norms: Sequence[float]) -> list[Floats]:
+        """The distances of the rows to several combinations of them, each in its own norm, by one reading."""
+        if len(points) == 1:
+            return [self.distances_to(points[0], norms[0])]
+        return self._to_combinations(points, norms)
+
     def dots(self, point: Point) -> Floats:
         """The inner products of the rows with a point, n numbers."""
         return self._sum(

@@ -1,13 +1,13 @@
 """Passes over the coordinates: sums over runs, the same bits every time, repaired where powers over- or underflow."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixtailor.updates.engine import Engine, Floats, Integers
+from mixtailor.updates.engine import CpuEngine, Engine, Floats, Integers
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
 if TYPE_CHECKING:
@@ -215,6 +215,24 @@ class Passes(ABC):
             (sums if np.isinf(q) else sums ** (1.0 / q)) if ok else self._to_points(point, q)
             for q, sums, ok in zip(norms, total, sound, strict=True)
         )
+
+    def _to_combinations(self, points: Sequence[Combination], norms: Sequence[float]) -> list[Floats]:
+        if not isinstance(self.engine, CpuEngine):  # a device is kept busy by one point
+            return [self._to_points(point, float(p)) for point, p in zip(points, norms, strict=True)]
+
+        def question(block: Any) -> Any:
+            each = zip(points, norms, strict=True)
+            return np.stack([self.engine.combination_sums(block, point.weights, float(p)) for point, p in each])
+
+        total = self._sums_and_maxima(np.array(norms, np.float64), question, size=self.n)
+        found = []
+        for point, p, sums in zip(points, norms, total, strict=True):
+            lost = ~np.isfinite(sums)
+            if not np.isinf(p):
+                lost |= (sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))
+            plain = sums if np.isinf(p) else sums ** (1.0 / p)
+            found.append(self._to_points(point, float(p)) if lost.any() else plain)
+        return found
 
     def _to_points(self, point: Point | None, p: float) -> Floats:
         """Distances of the rows to a point, or to the origin; scaled where the plain sums over- or underflow."""

@@ -24,6 +24,7 @@ _Value = Callable[[Floats], float]
 
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
+_GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
 STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
 
@@ -126,7 +127,7 @@ class BestResponse(Attack):
             "start": start.name,
             "start_value": best_start,
             "improvement": best_start - record.value,
-            "improved": record.value < best_start,
+            "improved": best_start - record.value > _GAIN,
             "payoffs": payoffs,
             "history": tuple(record.history),
             "candidates": record.tried,

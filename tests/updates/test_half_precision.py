@@ -15,9 +15,9 @@ KINDS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 @settings(max_examples=25, deadline=None)
 @given(
-    n=st.integers(1, 24),
-    d=st.integers(1, 700),
-    p=st.sampled_from([1.0, 2.0, 2.5, 3.0, 16.0, np.inf]),
+    n=st.integers(1, 64),
+    d=st.integers(1, 10_000),
+    p=st.sampled_from([*map(float, range(1, 17)), 2.5, np.inf]),
     kind=st.sampled_from(sorted(KINDS)),
     size=st.sampled_from([1e-3, 1.0, 1e3]),
     seed=st.integers(0, 1000),
@@ -25,7 +25,8 @@ KINDS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 def test_distances_and_median(n: int, d: int, p: float, kind: str, size: float, seed: int) -> None:
     """What the rows hold is widened exactly, so nothing but the answer is rounded to half precision."""
     rng = np.random.default_rng(seed)
-    rows = torch.from_numpy(size * rng.standard_t(3, size=(n, d))).to(KINDS[kind])
+    tails = np.clip(size * rng.standard_t(3, size=(n, d)), -60000, 60000)  # float16 ends at 65504
+    rows = torch.from_numpy(tails).to(KINDS[kind])
     rows[rng.integers(n)] = rows[rng.integers(n)]
     exact = rows.to(torch.float64).numpy()
     found, expected = receive(rows).home.distances(p), naive.distances(exact, p).astype(np.float64)

@@ -164,7 +164,7 @@ class MixTailor(Rule):
             left = self.admissible(n)
             shares = self.shares(n)
             # Uniform over what is left stays exactly uniform: a third is no float.
-            given = None if self.probabilities is None else _exact([shares[k] for k in left])
+            given = None if self.probabilities is None else [shares[k] for k in left]
             place = left[source.index(given, len(left))]
             key = source.key("preaggregation")
             facts = {"place": place}
@@ -224,12 +224,6 @@ class _Key:
 
     def key(self, purpose: str) -> bytes:
         return self.value
-
-
-def _exact(shares: Sequence[float]) -> list[float]:
-    """Shares whose sum is one to the tolerance of a draw, after some rules have left."""
-    total = sum(shares)
-    return [share / total for share in shares]
 
 
 def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes]:

@@ -9,8 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from mixtailor.experiments import Experiment, Results, run
+from mixtailor.experiments.building import simulation_of
+from mixtailor.experiments.config import RunConfig
 from mixtailor.experiments.errors import ConfigError
 
 TEXT = """
@@ -46,6 +49,22 @@ def test_a_sweep_runs_once(tmp_path: Path) -> None:
     results = Results.load(tmp_path / "sweep")
     assert results.rules() == ["krum", "comed", "MixTailor"] and results.seeds() == [0, 1]
     assert all(run.complete and len(run.records) == 6 for run in results.runs)
+
+
+def test_the_yardstick_is_trained_once_for_all_attacks(tmp_path: Path) -> None:
+    """It never uses a liar's row, so that its weights are the same bits under any attack."""
+    sweep = Experiment.parse(TEXT.replace('["krum", "comed",', '["omniscient",'), "sweep")
+    done = run(sweep, tmp_path, only=lambda entry: entry.rule == "omniscient")
+    assert len(done) == 2
+    results = Results.load(tmp_path / "sweep")
+    assert sorted((found.attack, found.seed) for found in results.runs) == [
+        (attack, seed) for attack in ("none", "tailored epsilon=0.1") for seed in (0, 1)
+    ]
+    weights = []
+    for attack in ("none", {"name": "tailored", "epsilon": 10.0}):
+        config = RunConfig(data="synthetic", model="logistic", rounds=10, rule="omniscient", attack=attack, n=9)
+        weights.append(simulation_of(config).run().weights)
+    assert torch.equal(*weights)
 
 
 def test_processes_give_the_bits_of_one_after_the_other(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ class Experiment(BaseModel):
             where = f"{self.name}, {panel.title!r}" if self.panels else self.name
             for chosen, swept in _combinations({**self.run, **panel.run}):
                 try:
-                    config = RunConfig.made(chosen, where).scaled(scale)
+                    config = _unmoved(RunConfig.made(chosen, where).scaled(scale))
                 except ImpossibleError as error:
                     if not self.leave_out_impossible:
                         raise
@@ -182,6 +182,13 @@ class Expanded:
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+
+
+def _unmoved(config: RunConfig) -> RunConfig:
+    """The yardstick never uses a liar's row: one run of it serves all attacks."""
+    if config.rule["name"] != "omniscient":
+        return config
+    return config.model_copy(update={"attack": {"name": "none"}})
 
 
 def _combinations(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[str]]]:

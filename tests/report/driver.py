@@ -68,7 +68,7 @@ class Browser:
 def browser() -> Iterator[Browser]:
     """A browser that is gone afterwards."""
     driver = shutil.which("chromedriver")
-    assert driver is not None
+    assert installed() and driver is not None, "chromium and chromedriver are not installed: .ci/browser does it"
     with subprocess.Popen(
         [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
     ) as process:

@@ -340,3 +340,15 @@ def test_tensorboard_is_a_switch(tmp_path: Path) -> None:
         return
     Simulation(synthetic(), "logistic", Mean(), settings=settings, folder=tmp_path, tensorboard=True).run()
     assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_the_account_of_every_worker_is_kept() -> None:
+    """Records add up to it, all rounds count, and the liars of a loud attack are far from the answers."""
+    settings = Settings(n=9, byzantine=2, rounds=12, batch=8, evaluate_every=4)
+    for rule in (Krum(f=2), Comed()):
+        outcome = Simulation(synthetic(), "logistic", rule, Tailored(epsilon=10.0), settings=settings).run()
+        account = outcome.reputation()
+        assert len(account) == 9 and all(account[worker].rounds == 12 for worker in range(9))
+        assert all(account[worker].measured == (12 if rule == Krum(f=2) else 3) for worker in range(9))
+        lying = {int(worker) for record in outcome.records for worker in record["lying"]}
+        assert set(list(account)[:2]) == {str(worker) for worker in lying}

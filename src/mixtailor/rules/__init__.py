@@ -20,6 +20,7 @@ from mixtailor.rules.monna import MoNNA
 from mixtailor.rules.multi_krum import MultiKrum
 from mixtailor.rules.omniscient import Omniscient
 from mixtailor.rules.phocas import Phocas
+from mixtailor.rules.reputation import Observer, Reputation, Standing
 from mixtailor.rules.sign_vote import SignVote
 from mixtailor.rules.smea import SMEA
 from mixtailor.rules.subsampled import Subsampled
@@ -44,12 +45,15 @@ __all__ = [
     "Medoid",
     "MoNNA",
     "MultiKrum",
+    "Observer",
     "Omniscient",
     "Phocas",
     "Plain",
     "Quarantined",
+    "Reputation",
     "Rule",
     "SignVote",
+    "Standing",
     "Subsampled",
     "TrimmedMean",
     "as_rule",

@@ -43,6 +43,9 @@ class Aggregation:
         The rows that the rule chose, where it chooses.
     scores : array or None
         The score of each received row, where the rule scores; NaN for rows that were quarantined.
+    distances : array or None
+        How far each received row was from the answer, where the rule's own questions tell, in the norm that it asked
+        in; NaN for rows that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
     quarantined : tuple of Quarantined
         Rows that left because they prove a fault, and why.
     iterations, residual : int, float or None
@@ -64,6 +67,7 @@ class Aggregation:
     residual: float | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
     workers: tuple[object, ...] = ()
+    distances: Floats | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.rule!r} on {plural(self.n, 'update')}"]

@@ -282,11 +282,13 @@ class _Round:
     def _aggregation(self, rule: Rule, point: Point, update: Any, home: Home, faults: Mapping[int, str]) -> Aggregation:
         facts = {**self.plan.facts, **point.facts}
         received = np.array(home.received, dtype=np.intp)
-        weights = None
+        weights = distances = None
         origin = point.updates.home
         if isinstance(point, Combination) and point.updates.root is origin:
+            aim = point.weights @ point.updates.weights
             weights = np.zeros(self.arrival.n)
-            weights[list(origin.received)] = point.weights @ point.updates.weights
+            weights[list(origin.received)] = aim
+            distances = origin.known_distances_to(aim) if origin is home else None
         scores, selected = facts.pop("scores", None), facts.pop("selected", None)
         return Aggregation(
             update,
@@ -295,6 +297,7 @@ class _Round:
             weights=weights,
             selected=_selected(selected, weights, received),
             scores=_scattered(scores, received, self.arrival.n),
+            distances=_scattered(distances, received, self.arrival.n),
             quarantined=self._quarantined(faults),
             iterations=facts.pop("iterations", None),  # type: ignore[arg-type]  # a rule that iterates gives an int
             residual=facts.pop("residual", None),  # type: ignore[arg-type]  # and a float

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixtailor.rules import Reputation
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -36,6 +38,8 @@ class Tally:
         How often each worker was Byzantine.
     byzantine_weight : float
         The sum over rounds of the weight that Byzantine rows had in the answer, where it is a combination of rows.
+    reputation : Reputation
+        The account of every worker. Distances that cost a reading are asked for where `rows` are given.
     """
 
     rounds: int = 0
@@ -50,12 +54,19 @@ class Tally:
     lying: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    reputation: Reputation = field(default_factory=Reputation)
 
     def add(
-        self, result: Aggregation, workers: Sequence[int], byzantine: Sequence[int], facts: Mapping[str, object]
+        self,
+        result: Aggregation,
+        workers: Sequence[int],
+        byzantine: Sequence[int],
+        facts: Mapping[str, object],
+        rows: Any = None,
     ) -> None:
         """Count one round."""
         self.rounds += 1
+        self.reputation.observe(result, rows, workers=workers)
         self.drawn[repr(result.rule)] += 1
         lying = set(byzantine)
         self.lying.update(str(worker) for worker in byzantine)
@@ -83,20 +94,24 @@ class Tally:
             "quarantined": dict(self.quarantined),
             "lying": dict(self.lying),
             "sizes": dict(self.sizes),
+            "reputation": self.reputation.summary(),
             "seconds": {name: round(spent, 6) for name, spent in self.seconds.items()},
             "rule_seconds": {name: round(spent, 6) for name, spent in self.rule_seconds.items()},
         }
 
     def state(self) -> Record:
         """Everything, for a checkpoint."""
-        return {name: dict(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+        own = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+        return {**own, "reputation": self.reputation.summary()}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Tally:
         """From what `state` gave."""
         tally = cls()
         for name, value in state.items():
-            if isinstance(value, dict):
+            if name == "reputation":
+                tally.reputation = Reputation.restored(value)
+            elif isinstance(value, dict):
                 getattr(tally, name).update(value)
             else:
                 setattr(tally, name, value)

@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor._checks import MissingPackageError
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.rules import FLTrust, MoNNA
+from mixtailor.rules import FLTrust, MoNNA, Reputation
 from mixtailor.rules.base import Part
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
@@ -65,6 +65,13 @@ class Outcome:
         """The mean accuracy of the last evaluations, 0 to 1: never the best one."""
         found = [float(record["accuracy"]) for record in self.records[-last:]]
         return sum(found) / len(found)
+
+    def reputation(self) -> Reputation:
+        """The account of every worker over all rounds, for people to look at."""
+        whole = Reputation()
+        for record in self.records:
+            whole.add(Reputation.restored(record.get("reputation", {})))
+        return whole
 
 
 class Simulation:
@@ -176,7 +183,7 @@ class Simulation:
                 self._round += 1
                 self._progress.round(self._round, drawn)
                 last = self._round == self.settings.rounds
-                if last or self._round % self.settings.evaluate_every == 0:
+                if self._evaluates(self._round):
                     self._evaluated()
                 if self.folder is not None and (last or time.monotonic() - saved >= self._checkpoint_seconds):
                     self._save()
@@ -184,6 +191,9 @@ class Simulation:
         if self._board is not None:
             self._board.close()
         return Outcome(self._server.weights, list(self._records), self._diverged)
+
+    def _evaluates(self, done: int) -> bool:
+        return done == self.settings.rounds or done % self.settings.evaluate_every == 0
 
     def _one_round(self) -> str:
         if self._diverged is not None:
@@ -211,7 +221,10 @@ class Simulation:
         watch.lap("attack")
         result = self._aggregated(correct, workers, lying, reference)
         tally.rule_seconds[repr(result.rule)] += watch.lap("aggregation")
-        tally.add(result, workers, byzantine, facts)
+        # One round of each evaluation tells all distances: a reading that costs less than the evaluation itself.
+        asked = self._evaluates(round + 1)
+        tally.add(result, workers, byzantine, facts, correct if asked else None)
+        watch.lap("reputation")
         if result.update is not None:
             self._server.step(result.update, round)
             self._previous = result.update

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -31,13 +30,38 @@ class Faulty(Exception):  # a signal between a home and the rule's caller, not a
         self.reason = reason
 
 
-@dataclass
 class Call:
-    """What belongs to one call of a rule: its randomness and its side knowledge."""
+    """What belongs to one call of a rule: its randomness and its side knowledge.
 
-    random: np.random.Generator = field(default_factory=np.random.default_rng)
-    reference: Any = None
-    honest: tuple[int, ...] | None = None
+    Parameters
+    ----------
+    random : Generator or bytes, optional
+        The randomness, or the key it comes from; by default the operating system's.
+    reference : vector, optional
+        What the caller trusts, or had last round, flat.
+    honest : tuple of int, optional
+        The honest rows.
+    """
+
+    def __init__(
+        self,
+        random: np.random.Generator | bytes | None = None,
+        reference: Any = None,
+        honest: tuple[int, ...] | None = None,
+    ) -> None:
+        self._random, self.reference, self.honest = random, reference, honest
+
+    @property
+    def random(self) -> np.random.Generator:
+        """Made when it is first asked for: most rules draw nothing, and a generator costs as much as a median."""
+        if not isinstance(self._random, np.random.Generator):
+            key = None if self._random is None else int.from_bytes(self._random, "big")
+            self._random = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(key)))
+        return self._random
+
+    @random.setter
+    def random(self, random: np.random.Generator) -> None:
+        self._random = random
 
 
 class Updates(Passes):
@@ -203,6 +227,14 @@ class Updates(Passes):
             if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
                 return geometry.distances_to(self.root, self.weights, aim)
         return self._to_points(point, float(p))
+
+    def known_distances_to(self, aim: Floats) -> Floats | None:
+        """The distances of the rows to the combination ``aim @ rows``, from what was asked before; None where unknown.
+
+        To one row, in any norm that was asked for; to other combinations with sum one, in l_2, and only to about the
+        rounding of the squared distances of rows that take part. Never another reading, whatever the rows contain.
+        """
+        return geometry.known_distances_to(self._distances, aim)
 
     def distances_to_each(self, points: Sequence[Combination], norms: Sequence[float]) -> list[Floats]:
         """The distances of the rows to several combinations of them, each in its own norm, by one reading."""

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mixtailor.updates.base import Updates
     from mixtailor.updates.engine import Floats, Integers
 
-__all__ = ["FAR", "distances", "distances_to", "median", "medoid", "products"]
+__all__ = ["FAR", "distances", "distances_to", "known_distances_to", "median", "medoid", "products"]
 
 # Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
@@ -116,6 +118,25 @@ def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats":
         return np.zeros(len(weights))
     squares: Floats = ((differences @ centred(root, points).products) * differences).sum(axis=1)
     return np.sqrt(np.maximum(squares, 0.0))
+
+
+def known_distances_to(known: "Mapping[float, Floats]", aim: "Floats") -> "Floats | None":
+    r"""Distances of all rows to ``aim @ rows`` from the distances between rows that are known, by their norm.
+
+    .. math:: \lVert x_i - \sum_j w_j x_j \rVert^2 = \sum_j w_j D_{ij} - \tfrac12 w^T D w, \quad \sum_j w_j = 1
+
+    with squared distances D. Rows of weight zero do not take part, so a far one costs the others no digits.
+    """
+    used = np.nonzero(aim)[0]
+    if len(used) == 1 and aim[used[0]] == 1.0 and known:
+        to_row: Floats = next(iter(known.values()))[used[0]]
+        return to_row
+    if 2.0 not in known or not len(used) or abs(aim.sum() - 1.0) > 1e-9:
+        return None
+    weights = aim[used]
+    squares = np.minimum(known[2.0][:, used], _BEYOND) ** 2
+    found: Floats = np.sqrt(np.maximum(squares @ weights - weights @ squares[used] @ weights / 2, 0.0))
+    return found
 
 
 def distances(root: "Updates", weights: "Floats") -> "Floats":

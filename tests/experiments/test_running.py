@@ -106,13 +106,26 @@ def test_unknown_backends_are_refused(tmp_path: Path) -> None:
         run(Experiment.parse(TEXT, "sweep"), tmp_path, jobs=2, backend="threading")
 
 
+CLUSTER = """
+import sys
+from distributed import Client
+from mixtailor.experiments import Experiment, run
+if __name__ == "__main__":
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None, timeout=120):
+        run(Experiment.read(sys.argv[1]), sys.argv[2], jobs=-1, backend="dask")
+"""
+
+
 def test_a_dask_cluster_runs_the_sweep(tmp_path: Path) -> None:
-    """The same sweep on a Dask cluster of two local processes: same results."""
-    distributed = pytest.importorskip("distributed")
-    experiment = Experiment.parse(TEXT, "sweep")
-    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
-        run(experiment, tmp_path / "cluster", jobs=-1, backend="dask")
-    run(experiment, tmp_path / "here")
+    """The same sweep on a Dask cluster of two local processes, as a program of its own: same results."""
+    pytest.importorskip("distributed")
+    program, toml = tmp_path / "cluster.py", tmp_path / "sweep.toml"
+    program.write_text(CLUSTER)
+    toml.write_text(TEXT)
+    command = [sys.executable, str(program), str(toml), str(tmp_path / "cluster")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    run(Experiment.read(toml), tmp_path / "here")
     assert final_lines(tmp_path / "cluster") == final_lines(tmp_path / "here")
 
 

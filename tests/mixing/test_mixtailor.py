@@ -173,6 +173,6 @@ def test_rules_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> N
     from mixtailor.mixing import registry
 
     entry = EntryPoint("theirs", "mixtailor.rules:Medoid", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.GROUP else [])
+    monkeypatch.setattr("mixtailor._registry.entry_points", lambda group: [entry] if group == registry.GROUP else [])
     assert make("theirs") == mt.Medoid()
     assert "theirs" in names()

@@ -1,28 +1,39 @@
 """The directions in which Min-Max and Min-Sum leave the honest mean."""
 
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.attacks._formulas import length, sign
-from mixtailor.attacks.base import Line, Scene
+from mixtailor.attacks.base import Line, Linear, Scene
 from mixtailor.updates import Deviation
 from mixtailor.updates.engine import Floats
 from mixtailor.updates.geometry import products
 
-__all__ = ["Direction", "away_from_mean", "check_direction", "squares"]
+__all__ = ["Away", "Direction", "squares"]
 
 Direction = Literal["unit", "deviation", "sign"]
 
 
-def check_direction(name: str, direction: object) -> None:
-    """One of the three."""
-    if direction not in ("unit", "deviation", "sign"):
-        refuse(f"{name} needs direction='unit', 'deviation' or 'sign' and got {direction!r}.")
+@dataclass(frozen=True)
+class Away(Linear):
+    """Equal rows on the line that leaves the honest mean in one of three directions; how far, the attack says."""
+
+    direction: Direction = field(default="deviation", kw_only=True)
+
+    needs: ClassVar[str] = "the honest rows"
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("unit", "deviation", "sign"):
+            refuse(f"{type(self).__name__} needs direction='unit', 'deviation' or 'sign' and got {self.direction!r}.")
+
+    def line(self, scene: Scene) -> Line:
+        return _away_from_mean(scene, self.direction)
 
 
-def away_from_mean(scene: Scene, direction: Direction) -> Line:
+def _away_from_mean(scene: Scene, direction: Direction) -> Line:
     """The line from the honest mean against its unit vector, the deviations or its signs."""
     honest = scene.honest
     m = honest.n

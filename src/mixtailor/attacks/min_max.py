@@ -1,19 +1,18 @@
 """Min-Max."""
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from mixtailor.attacks._perturbations import Direction, away_from_mean, check_direction, squares
-from mixtailor.attacks.base import Line, Linear, Scene
+from mixtailor.attacks._perturbations import Away, squares
+from mixtailor.attacks.base import Line, Scene
 
 __all__ = ["MinMax"]
 
 
 @dataclass(frozen=True)
-class MinMax(Linear):
+class MinMax(Away):
     r"""As far from the honest mean as keeps the rows within the honest rows' own largest distance.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \max_i \lVert b - x_i \rVert
@@ -42,16 +41,6 @@ class MinMax(Linear):
     .. [1] Shejwalkar, Houmansadr, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and Defenses for
        Federated Learning", NDSS 2021.
     """
-
-    direction: Direction = field(default="deviation", kw_only=True)
-
-    needs: ClassVar[str] = "the honest rows"
-
-    def __post_init__(self) -> None:
-        check_direction("MinMax", self.direction)
-
-    def line(self, scene: Scene) -> Line:
-        return away_from_mean(scene, self.direction)
 
     def size(self, scene: Scene, line: Line) -> float:
         constant, linear, quadratic = squares(scene, line)

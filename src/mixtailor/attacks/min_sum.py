@@ -1,17 +1,16 @@
 """Min-Sum."""
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
-from mixtailor.attacks._perturbations import Direction, away_from_mean, check_direction, squares
-from mixtailor.attacks.base import Line, Linear, Scene
+from mixtailor.attacks._perturbations import Away, squares
+from mixtailor.attacks.base import Line, Scene
 
 __all__ = ["MinSum"]
 
 
 @dataclass(frozen=True)
-class MinSum(Linear):
+class MinSum(Away):
     r"""As far from the honest mean as keeps the sum of squared distances within the honest rows' own largest.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \sum_i \lVert b - x_i \rVert^2
@@ -38,16 +37,6 @@ class MinSum(Linear):
     .. [1] Shejwalkar, Houmansadr, "Manipulating the Byzantine: Optimizing Model Poisoning Attacks and Defenses for
        Federated Learning", NDSS 2021.
     """
-
-    direction: Direction = field(default="deviation", kw_only=True)
-
-    needs: ClassVar[str] = "the honest rows"
-
-    def __post_init__(self) -> None:
-        check_direction("MinSum", self.direction)
-
-    def line(self, scene: Scene) -> Line:
-        return away_from_mean(scene, self.direction)
 
     def size(self, scene: Scene, line: Line) -> float:
         constant, _, quadratic = squares(scene, line)

@@ -1,13 +1,12 @@
 """Rules and pre-aggregations by name: ours, and those that other packages register."""
 
 import dataclasses
-import re
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 from mixtailor import preaggregation, rules
 from mixtailor._checks import nearest, refuse
+from mixtailor._registry import exported, found, named, snake
 from mixtailor.mixing.mixtailor import MixTailor
 from mixtailor.mixing.pools import default_pool, paper_pool
 from mixtailor.preaggregation import PreAggregation
@@ -18,31 +17,19 @@ __all__ = ["GROUP", "find", "make", "names", "own_preaggregations", "own_rules",
 GROUP = "mixtailor.rules"
 
 
-def snake(name: str) -> str:
-    """A class's name as users write it: "TrimmedMean" is "trimmed_mean", "DnC" is "dnc"."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()
-
-
 def own_rules() -> dict[str, type[Rule]]:
     """The rules that this package exports, by name."""
-    exported = (getattr(rules, name) for name in rules.__all__)
-    found = [item for item in exported if isinstance(item, type) and issubclass(item, Rule)]
-    return {snake(item.__name__): item for item in found if item not in (Rule, rules.Plain)}
+    return exported(rules, Rule, apart_from=[rules.Plain])
 
 
 def own_preaggregations() -> dict[str, type[PreAggregation]]:
     """The pre-aggregations that this package exports, by name."""
-    exported = (getattr(preaggregation, name) for name in preaggregation.__all__)
-    kinds = [item for item in exported if isinstance(item, type) and issubclass(item, PreAggregation)]
-    return {snake(item.__name__): item for item in kinds if item not in (PreAggregation, preaggregation.Both)}
+    return exported(preaggregation, PreAggregation, apart_from=[preaggregation.Both])
 
 
 def names() -> dict[str, str]:
     """Every rule's name, and where it comes from: this package, or the one that registered it."""
-    known = dict.fromkeys([*own_rules(), "mixtailor", "paper_pool", "default_pool"], "mixtailor")
-    for entry in entry_points(group=GROUP):
-        known.setdefault(entry.name, entry.dist.name if entry.dist else entry.value)
-    return known
+    return named(_own(), GROUP)
 
 
 def find(name: str) -> Callable[..., Rule]:
@@ -50,21 +37,20 @@ def find(name: str) -> Callable[..., Rule]:
 
     Other packages register theirs under the entry-point group ``mixtailor.rules``; a name of ours is never taken.
     """
-    plain = snake(name).replace("-", "_")
-    own = own_rules()
-    if plain in own:
-        return own[plain]
-    if plain in ("mixtailor", "paper_pool"):
-        return lambda f=0, **options: MixTailor(paper_pool(f, **options))
-    if plain == "default_pool":
-        return lambda f=0, **options: MixTailor(default_pool(f, **options))
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            found = entry.load()
-            if not callable(found):
-                raise TypeError(f"The rule {name!r} registered by {entry.value} needs to be a class or a function.")
-            return found  # type: ignore[no-any-return]  # checked to be callable
-    return refuse(f"There is no rule {name!r}. {nearest(plain, list(names()))}")
+    return found("rule", name, _own(), GROUP)
+
+
+def _own() -> dict[str, Callable[..., Rule]]:
+    return {
+        **own_rules(),
+        "mixtailor": _of_paper_pool,
+        "paper_pool": _of_paper_pool,
+        "default_pool": lambda f=0, **options: MixTailor(default_pool(f, **options)),
+    }
+
+
+def _of_paper_pool(f: int = 0, **options: Any) -> Rule:
+    return MixTailor(paper_pool(f, **options))
 
 
 def make(text: str, **parameters: Any) -> Rule:

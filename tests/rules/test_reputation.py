@@ -177,17 +177,10 @@ def test_wrong_names_are_refused():
 
 
 def test_the_table_is_plain_text_whatever_the_names():
-    """A name cannot command the terminal, nor rich."""
-    rich = pytest.importorskip("rich.console")
-    names = ["\x1b[31mred", "[bold]b[/bold]", *(f"w{k}" for k in range(10))]
+    """A name cannot command the terminal."""
     reputation = mt.Reputation()
-    reputation.observe(mt.Krum(2).aggregate(ROWS, workers=names))
+    reputation.observe(mt.Krum(2).aggregate(ROWS, workers=["\x1b[31mred", *(f"w{k}" for k in range(11))]))
     assert "\x1b" not in str(reputation) and "?[31mred" in str(reputation)
-    console = rich.Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115  # the console's own
-    console.print(reputation)
-    shown = console.export_text()
-    console.file.close()
-    assert "[bold]b[/bold]" in shown and "quarantined" in shown
     lines = str(reputation).splitlines()
     assert len(lines) == 13 and len({len(line) for line in lines}) == 1
     assert repr(reputation) == "<Reputation of 12 workers>"

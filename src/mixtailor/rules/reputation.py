@@ -205,17 +205,6 @@ class Reputation:
         )
         return "\n".join(shown)
 
-    def __rich__(self) -> Any:
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None)
-        for heading in HEADINGS:
-            table.add_column(heading, justify="left" if heading == "worker" else "right")
-        for line in self.table():
-            table.add_row(*(escape(cell) for cell in line))
-        return table
-
     def __repr__(self) -> str:
         return f"<Reputation of {len(self)} workers>"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from mixtailor._checks import check_rows, listing, plural, refuse
+from mixtailor._checks import check_positive, check_rows, listing, plural, refuse
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
 from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
@@ -35,6 +35,9 @@ class MixTailor(Rule):
         Where the draw comes from: the operating system. `SeededEntropy` is for experiments only.
     audit : AuditTrail, optional
         Draws that can be checked afterwards; its pool must be this one. It takes the place of `entropy`.
+    release_after : float, optional
+        Seconds, more than the slowest rule takes. An answer, or an error, is released that long after the call began,
+        whichever rule was drawn; after twice, three times that long where it was not enough, with a warning.
 
     Examples
     --------
@@ -50,6 +53,10 @@ class MixTailor(Rule):
     with a warning once for each n; the others keep their proportions. No rule leaves because of what arrived, or an
     attacker could choose the pool. All members withstand what the weakest of them withstands.
 
+    Rules differ in speed, so that the moment at which an answer comes tells whoever waits for it something about the
+    rule that was drawn. That is past knowledge, the next draw does not depend on it; where even that must not be told,
+    `release_after` makes the moment the same for all. ``docs/security.md`` has what was measured.
+
     References
     ----------
     .. [1] Ramezani-Kebrya, Tabrizian, Faghri, Popovski, "MixTailor: Mixed Gradient Aggregation for Robust Learning
@@ -60,6 +67,7 @@ class MixTailor(Rule):
     probabilities: tuple[float, ...] | None = None
     entropy: Entropy = field(default_factory=SystemEntropy)
     audit: AuditTrail | None = field(default=None, kw_only=True, compare=False)
+    release_after: float | None = field(default=None, kw_only=True)
     _warned: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
 
     requirement: ClassVar[str] = "what the least demanding rule of the pool needs"
@@ -72,6 +80,7 @@ class MixTailor(Rule):
         entropy: Entropy | None = None,
         *,
         audit: AuditTrail | None = None,
+        release_after: float | None = None,
     ) -> None:
         if isinstance(rules, Rule) or not isinstance(rules, Iterable):
             raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
@@ -87,11 +96,14 @@ class MixTailor(Rule):
             )
         if audit is not None and entropy is not None:
             refuse("MixTailor takes entropy= or audit=, not both: an audited draw comes from the trail's own secret.")
+        if release_after is not None:
+            check_positive("MixTailor", "release_after", release_after)
         settled: dict[str, Any] = {
             "rules": members,
             "probabilities": shares,
             "entropy": entropy or SystemEntropy(),
             "audit": audit,
+            "release_after": release_after,
             "_warned": set(),
         }
         for name, value in settled.items():
@@ -104,7 +116,7 @@ class MixTailor(Rule):
 
     def _with(self, rules: Sequence[Rule]) -> Self:
         entropy = None if self.audit is not None else self.entropy
-        return type(self)(rules, self.probabilities, entropy, audit=self.audit)
+        return type(self)(rules, self.probabilities, entropy, audit=self.audit, release_after=self.release_after)
 
     def declared_f(self) -> int | None:
         declared = [f for f in (rule.declared_f() for rule in self.rules) if f is not None]
@@ -181,7 +193,7 @@ class MixTailor(Rule):
             f"{len(out)} of {len(self.rules)} rules leave the pool at n = {n}: {listing(kinds)}. "
             "Lower f, or wait for more workers, to draw from all.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def decide(self, updates: Updates) -> Point:
@@ -203,6 +215,8 @@ class MixTailor(Rule):
             parts.append("audit=...")
         elif self.entropy != SystemEntropy():
             parts.append(f"entropy={self.entropy!r}")
+        if self.release_after is not None:
+            parts.append(f"release_after={self.release_after:g}")
         return f"MixTailor({', '.join(parts)})"
 
 

@@ -1,6 +1,7 @@
 """`Rule`: from updates to a point. The base checks, quarantines and translates; a rule is left with its formula."""
 
 import dataclasses
+import functools
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from mixtailor._checks import FaultError, check_f, check_norm, check_rows, fault_message, refuse
+from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.updates.base import Call, Faulty, Updates
 from mixtailor.updates.home import Home
@@ -78,6 +80,14 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
             if inner is not None:
                 return int(inner)
         return None
+
+    @functools.cached_property
+    def _held(self) -> float | None:
+        """The seconds that answers are released after: the most that it or a part asks for, None where none does."""
+        values = [getattr(self, item.name) for item in dataclasses.fields(self)]  # type: ignore[arg-type]  # as above
+        parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+        asked = [getattr(self, "release_after", None), *(part._held for part in parts if isinstance(part, Part))]
+        return max((seconds for seconds in asked if seconds is not None), default=None)
 
     def _check_parameters(self) -> None:
         """Refuse wrong arguments at construction: f and p are checked alike everywhere."""
@@ -187,6 +197,20 @@ class Rule(Part):
         """
         if on_fault not in ("raise", "skip"):
             refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
+        with released(self._held):
+            # In a frame of its own: what a rule leaves behind is freed before the answer is released, too.
+            return self._aggregated(updates, workers, reference, honest, round, entropy, on_fault)
+
+    def _aggregated(
+        self,
+        updates: Any,
+        workers: Sequence[object] | None,
+        reference: Any,
+        honest: Sequence[int] | None,
+        round: int | None,
+        entropy: KeySource | None,
+        on_fault: OnFault,
+    ) -> Aggregation:
         arrival = receive(updates)
         names = _names(workers, arrival.n)
         check_rows(self, self._needs(), self.min_rows(), arrival.n)

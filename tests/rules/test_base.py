@@ -165,3 +165,15 @@ def test_concise_repr() -> None:
     assert repr(mt.Krum(2, p=3)) == "Krum(f=2, p=3)"
     assert repr(mt.NNM(2) >> mt.Comed()) == "NNM(f=2) >> Comed()"
     assert eval(repr(mt.Bulyan(1, then=mt.Comed())), vars(mt)) == mt.Bulyan(1, then=mt.Comed())  # noqa: S307
+
+
+@pytest.mark.parametrize("rule", [mt.Krum(2), mt.Comed(), mt.Mean(), mt.NNM(2) >> mt.Krum(2)], ids=repr)
+def test_no_row_left_is_the_same_error(rule) -> None:
+    """A round in which every worker sends NaN names them all, or is skipped, in every home."""
+    rows = np.full((12, 5), np.nan)
+    for sent in (rows, list(rows), [{"a": row} for row in rows]):
+        with pytest.raises(mt.FaultError, match="12 of 12 updates are not finite") as caught:
+            rule(sent)
+        assert caught.value.rows == tuple(range(12))
+        skipped = rule.aggregate(sent, on_fault="skip")
+        assert skipped.update is None and len(skipped.quarantined) == 12

@@ -288,7 +288,8 @@ class _Round:
                     answer = home.at(point)
             except Faulty as found:
                 faults.update(dict.fromkeys(found.rows, found.reason))
-                home = home.only([k for k, row in enumerate(home.received) if row not in faults])
+                if len(faults) <= self.allowed:  # where all rows are faulty, none would be left to make a home of
+                    home = home.only([k for k, row in enumerate(home.received) if row not in faults])
                 continue
             return self._aggregation(rule, point, self.arrival.restore(answer, home), home, faults)
 

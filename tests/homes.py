@@ -5,7 +5,10 @@ from collections import OrderedDict
 import numpy as np
 import torch
 
-from mixtailor.updates import device
+from mixtailor.updates import device, receive
+from mixtailor.updates.base import Call
+from mixtailor.updates.differences import Differences
+from mixtailor.updates.receive import Arrival
 
 
 def _leaves(row, library):
@@ -79,6 +82,16 @@ def on_device(rows, reference, folder):
     return device.on_device(torch.from_numpy(rows)), torch.from_numpy(reference), lambda answer: answer.numpy()
 
 
+def differences(rows, reference, folder):
+    """Models, and the base that they differ from by the rows; its entries are eighths, so that little is rounded."""
+    base = np.round(8 * np.random.default_rng(5).standard_normal(rows.shape[1])) / 8
+    models = [_leaves(row.astype(np.float64) + base, np) for row in rows]
+    received = receive([*models, _leaves(base, np)])
+    home = Differences(received.home, Call())
+    home.arrival = Arrival(home, {}, len(rows), received.restore, received.flatten)
+    return home, _leaves(reference, np), _flat_tree
+
+
 HOMES = {
     house.__name__: house
     for house in (
@@ -91,5 +104,6 @@ HOMES = {
         npy_files,
         safetensors_files,
         on_device,
+        differences,
     )
 }

@@ -23,7 +23,7 @@ import numpy as np
 from mixtailor.updates.arrays import Kind, Unfit
 from mixtailor.updates.files import Broken, File, Packed, Part, exactly
 
-__all__ = ["SUFFIXES", "contents"]
+__all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
@@ -51,24 +51,27 @@ def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], Part]:
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """What an `.npy` array says of itself; `size` is how many bytes come before the data."""
+
     kind: Kind
     dtype: "np.dtype[Any]"
-    size: int  # bytes before the data
+    size: int
 
     @property
     def total(self) -> int:
+        """How many bytes there must be in all."""
         return self.size + self.kind.size * self.dtype.itemsize
 
 
 def _npy(file: File) -> Part:
-    header = _npy_header(lambda offset, count: file.read(offset, count), file.size)
+    header = npy_header(lambda offset, count: file.read(offset, count), file.size)
     if header.total != file.size:
         raise Broken(f"it has {file.size} bytes where its header promises {header.total} ({file.name})")
     return Part(file, header.kind, header.dtype, header.size)
 
 
-def _npy_header(read: Callable[[int, int], bytes], limit: int) -> _Header:
+def npy_header(read: Callable[[int, int], bytes], limit: int) -> Header:
     """The header at the start of what `read` reads; `limit` is how many bytes there are."""
     start = read(0, min(12, limit))
     if len(start) < 12 or start[:6] != b"\x93NUMPY":
@@ -98,7 +101,7 @@ def _npy_header(read: Callable[[int, int], bytes], limit: int) -> _Header:
         dtype = np.dtype(descr)
     except TypeError:
         raise Unfit(f"of type {descr!r}, which this machine does not have") from None
-    return _Header(_kind(dtype, shape, by_columns=by_columns and len(shape) > 1), dtype, skip + length)
+    return Header(_kind(dtype, shape, by_columns=by_columns and len(shape) > 1), dtype, skip + length)
 
 
 def _is_shape(shape: Any) -> bool:
@@ -142,7 +145,7 @@ def _member(file: File, member: zipfile.ZipInfo) -> Part:
     start = member.header_offset + 30 + names + extras
     if start + member.file_size > file.size or member.compress_size != member.file_size:
         raise Broken(f"it ends before its data do ({file.name})")
-    header = _npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
+    header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
     _check_total(file, member, header)
     return Part(file, header.kind, header.dtype, start + header.size)
 
@@ -158,7 +161,7 @@ def _packed(file: File, member: zipfile.ZipInfo) -> Part:
                 kept += exactly(stream, max(0, offset + count - len(kept)))
                 return kept[offset : offset + count]
 
-            header = _npy_header(read, member.file_size)
+            header = npy_header(read, member.file_size)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -173,7 +176,7 @@ def _packed(file: File, member: zipfile.ZipInfo) -> Part:
     return Packed(file, header.kind, header.dtype, header.size, member)
 
 
-def _check_total(file: File, member: zipfile.ZipInfo, header: _Header) -> None:
+def _check_total(file: File, member: zipfile.ZipInfo, header: Header) -> None:
     if header.total != member.file_size:
         name, found = member.filename[:80], member.file_size
         raise Broken(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")

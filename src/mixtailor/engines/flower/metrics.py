@@ -1,0 +1,68 @@
+"""Metrics of clients, of which some lie: medians over the clients, and nobody's weight counts."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from flwr.app import MetricRecord, RecordDict
+
+__all__ = ["medians", "scalars"]
+
+Aggregate = Callable[[list[RecordDict], str], MetricRecord]
+
+
+def medians(contents: Sequence[RecordDict], weighted_by_key: str) -> MetricRecord:
+    """The median of each metric that more than half of the clients sent, of lists entry by entry.
+
+    Parameters
+    ----------
+    contents : sequence of RecordDict
+        What clients sent; one without exactly one record of metrics has no say.
+    weighted_by_key : str
+        The claimed number of examples, which is left out.
+
+    Examples
+    --------
+    >>> sent = [RecordDict({"m": MetricRecord({"loss": loss})}) for loss in (0.5, 0.4, 1e30)]
+    >>> medians(sent, "num-examples")
+    {'loss': 0.5}
+    """
+    records = [next(iter(c.metric_records.values())) for c in contents if len(c.metric_records) == 1]
+    found = MetricRecord()
+    names = Counter(name for record in records for name in record)
+    for name, count in names.items():
+        if 2 * count <= len(contents) or name == weighted_by_key:
+            continue
+        given = [record[name] for record in records if name in record]
+        single = [value for value in given if not isinstance(value, list)]
+        lists = [value for value in given if isinstance(value, list)]
+        if 2 * len(single) > len(contents):
+            found[name] = _median(single)
+        elif lists:
+            length, most = Counter(map(len, lists)).most_common(1)[0]
+            if 2 * most > len(contents):
+                alike = [value for value in lists if len(value) == length]
+                found[name] = [_median([value[place] for value in alike]) for place in range(length)]
+    return found
+
+
+def _median(values: Sequence[int | float]) -> float:
+    """The lower median of the numbers that are numbers."""
+    ordered = sorted(value for value in map(_number, values) if not math.isnan(value))
+    return ordered[(len(ordered) - 1) // 2] if ordered else math.nan
+
+
+def _number(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf if value > 0 else -math.inf
+
+
+def scalars(metrics: Mapping[str, object], prefix: str = "") -> dict[str, float]:
+    """What a tracker can draw: the single numbers, and of lists how long they are."""
+    return {
+        f"{prefix}{name}": float(len(value)) if isinstance(value, list) else _number(value)
+        for name, value in metrics.items()
+        if isinstance(value, int | float | list)
+    }

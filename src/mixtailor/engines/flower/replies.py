@@ -1,0 +1,215 @@
+"""What clients replied: sound rows, faults by client, and who said nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Message, RecordDict
+
+from mixtailor.engines.flower.arrays import Model, shown, view
+from mixtailor.updates.arrays import Array as Values
+from mixtailor.updates.arrays import Kind, Unfit, discrete_answer
+from mixtailor.updates.base import Call
+from mixtailor.updates.copied import flat_home
+from mixtailor.updates.differences import Differences
+from mixtailor.updates.home import Home
+from mixtailor.updates.layout import named
+from mixtailor.updates.receive import Arrival
+from mixtailor.updates.tree import Tree
+
+__all__ = ["Claims", "Collected", "collect"]
+
+NO_REPLY = "without a reply in time"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What is made of the number of examples that a client claims to have.
+
+    Attributes
+    ----------
+    key : str
+        Its name among the client's metrics.
+    cap : float or None
+        Claims count up to this number; None, and they do not count at all.
+    most : float
+        A claim above this is a fault.
+    """
+
+    key: str
+    cap: float | None
+    most: float
+
+    def of(self, content: RecordDict) -> float:
+        """The weight that a client asks for; a claim that cannot be is a fault."""
+        claimed = [record[self.key] for record in content.metric_records.values() if self.key in record]
+        if not claimed:
+            if self.cap is None:
+                return 1.0
+            raise Unfit(f"without {self.key!r}, which updates are weighted by")
+        claim = claimed[0]
+        if isinstance(claim, list) or not 0 <= claim <= self.most:  # NaN is not between
+            raise Unfit(f"one with {self.key} = {shown(claim, 40)}, where a number from 0 to {self.most:g} is possible")
+        return 1.0 if self.cap is None else min(float(claim), self.cap)
+
+
+@dataclass
+class Collected:
+    """The replies of a round, by the order in which clients were asked.
+
+    Attributes
+    ----------
+    nodes : list of int
+        The clients that count: sound, faulty, and absent ones that are not excused.
+    rows : dict
+        The arrays of each sound client, by its place in `nodes`.
+    contents : dict
+        What each sound client sent besides.
+    weights : dict
+        The weight that each sound client asks for.
+    faults : dict
+        What is wrong with the others, by place.
+    absent, excused : list of int
+        Clients that sent nothing, or an error, and those of them that do not count.
+    strangers : list of str
+        Replies that nobody asked for.
+    """
+
+    nodes: list[int]
+    rows: dict[int, dict[str, Values]] = field(default_factory=dict)
+    contents: dict[int, RecordDict] = field(default_factory=dict)
+    weights: dict[int, float] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    absent: list[int] = field(default_factory=list)
+    excused: list[int] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def arrival(self, model: Model, *, models: bool, weighted: bool) -> Arrival:
+        """The sound rows in a home, as differences to the model, read where they lie."""
+        places = sorted(self.rows)
+        received = [*places, -1]
+        home = _home([self.rows[place] for place in places], model, received, models)
+        scales = None
+        if weighted:
+            claimed = np.array([self.weights[place] for place in places])
+            scales = claimed / claimed.mean() if claimed.any() else np.ones(len(places))
+        differences = Differences(home, Call(), scales)
+
+        def restore(answer: Any, left: Home) -> dict[str, Values]:
+            parts: dict[str, Values] = dict(
+                zip(model.floats, [answer] if len(model.floats) == 1 else answer, strict=True)
+            )
+            for name in model.counts:
+                kind = Kind("numpy", model.arrays[name].dtype, model.arrays[name].shape)
+                parts[name] = discrete_answer(kind, [self.rows[row][name].reshape(-1) for row in left.received])
+            return parts
+
+        def flatten(reference: ArrayRecord) -> Values:
+            try:
+                parts = _parts(reference, model)
+            except Unfit as error:
+                raise ValueError(f"The reference needs the arrays of the model, and is {error}.") from None
+            base = model.arrays if models else {}
+            return np.concatenate(
+                [(np.asarray(parts[name], np.float64) - base.get(name, 0.0)).reshape(-1) for name in model.floats]
+            )
+
+        differences.arrival = Arrival(differences, dict(self.faults), len(self.nodes), restore, flatten)
+        return differences.arrival
+
+
+def collect(
+    replies: Iterable[Message], asked: Sequence[int], model: Model, claims: Claims, *, dropouts: int = 0
+) -> Collected:
+    """Sort the replies. Whatever a client sent, it is this client's fault alone.
+
+    Parameters
+    ----------
+    replies : iterable of Message
+    asked : sequence of int
+        The clients that were asked.
+    model : Model
+        What they were sent.
+    claims : Claims
+    dropouts : int
+        How many absent clients are excused: they are no rows, and take nothing from f.
+    """
+    by_node: dict[int, list[Message]] = {node: [] for node in asked}
+    strangers = []
+    for message in replies:
+        node = message.metadata.src_node_id
+        if node in by_node:
+            by_node[node].append(message)
+        else:
+            reason = f": {shown(message.error.reason)}" if message.has_error() else ""
+            strangers.append(f"{node}{reason}")
+    silent = [node for node in asked if not by_node[node]]
+    failed = [node for node in asked if len(by_node[node]) == 1 and by_node[node][0].has_error()]
+    excused = [*silent, *failed][:dropouts]
+    found = Collected([node for node in asked if node not in set(excused)])
+    found.absent, found.excused, found.strangers = [*silent, *failed], excused, strangers
+    for place, node in enumerate(found.nodes):
+        try:
+            content = _content(by_node[node])
+            weight = claims.of(content)
+            record = _one_record(content)
+            found.rows[place] = _parts(record, model)
+            found.contents[place], found.weights[place] = content, weight
+        except Unfit as error:
+            found.faults[place] = str(error)
+        except Exception as error:  # a message may be broken in ways that nobody has thought of
+            found.faults[place] = f"not an update ({type(error).__name__}: {shown(error)})"
+    return found
+
+
+def _content(messages: Sequence[Message]) -> RecordDict:
+    if not messages:
+        raise Unfit(NO_REPLY)
+    if len(messages) > 1:
+        raise Unfit(f"one of {len(messages)} replies to one question")
+    message = messages[0]
+    if message.has_error():
+        raise Unfit(f"an error (code {message.error.code}: {shown(message.error.reason)})")
+    if not message.has_content():
+        raise Unfit("an empty reply")
+    return message.content
+
+
+def _one_record(content: RecordDict) -> ArrayRecord:
+    records = list(content.array_records.values())
+    if len(records) != 1:
+        raise Unfit(f"a reply with {len(records)} records of arrays, where one is needed")
+    return records[0]
+
+
+def _parts(record: ArrayRecord, model: Model) -> dict[str, Values]:
+    """The arrays of a reply, which must be those of the model in name, shape and kind."""
+    for name in record:
+        if name not in model.arrays:
+            raise Unfit(f"with an extra {named((name,))}")
+    parts = {}
+    for name, own in model.arrays.items():
+        if name not in record:
+            raise Unfit(f"without {named((name,))}")
+        try:
+            values = view(record[name])
+        except Unfit as error:
+            raise Unfit(f"{error} ({named((name,))})") from None
+        if values.shape != own.shape:
+            raise Unfit(f"of shape {values.shape} where the model has {own.shape} ({named((name,))})")
+        if (values.dtype.kind == "f") != (own.dtype.kind == "f"):
+            raise Unfit(f"of type {values.dtype} where the model has {own.dtype} ({named((name,))})")
+        parts[name] = values
+    return parts
+
+
+def _home(rows: list[dict[str, Values]], model: Model, received: Sequence[int], models: bool) -> Home:
+    """The rows and, after them, what they are to be compared with: the model, or zeros where updates were sent."""
+    homes = []
+    for name in model.floats:
+        own = model.arrays[name]
+        base = own if models else np.zeros(own.shape, own.dtype)
+        dtype = np.dtype(np.float64) if own.dtype.itemsize > 8 else own.dtype.newbyteorder("=")
+        homes.append(flat_home([*(row[name] for row in rows), base], [False] * len(received), dtype, False, received))
+    return homes[0] if len(homes) == 1 else Tree(homes, Call(), received)

@@ -1,0 +1,360 @@
+"""`RobustStrategy`: a rule in the place of Flower's weighted average."""
+
+import dataclasses
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result
+from flwr.serverapp.strategy.strategy_utils import sample_nodes
+
+from mixtailor._checks import check_count, check_fraction, check_positive, listing, plural, refuse
+from mixtailor.engines.flower.arrays import Model
+from mixtailor.engines.flower.metrics import medians, scalars
+from mixtailor.engines.flower.replies import Claims, Collected, collect
+from mixtailor.engines.sources import source_of
+from mixtailor.mixing.entropy import SeededEntropy
+from mixtailor.rules.aggregation import Aggregation
+from mixtailor.rules.base import Part, Plain, as_rule
+from mixtailor.theory.sampling import f_for_sampling, sampling_failure
+from mixtailor.updates.arrays import Array as Values
+
+__all__ = ["RobustStrategy", "Tracker"]
+
+# A child of Flower's own logger, so that its handlers and its log upload apply.
+_log = logging.getLogger("flwr.mixtailor")
+# The most examples that a client can claim before the claim is taken for a lie.
+MOST_EXAMPLES = 1e9
+FAILURE = 1e-6
+
+
+class Tracker(Protocol):
+    """Something that draws numbers over rounds."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> object: ...
+
+
+class RobustStrategy(FedAvg):
+    r"""Federated learning with a rule of ours, whatever some of the clients reply.
+
+    .. math:: v \leftarrow \mu v + \mathrm{AGG}(x_1 - w, \ldots, x_n - w), \qquad w \leftarrow w + \eta v
+
+    Parameters
+    ----------
+    rule : rule or callable
+        Any rule, pre-aggregation before a rule, MixTailor, or callable from an (n, d) matrix to a d-vector.
+    sends : {"models", "updates"}
+        What clients reply with: their model after training, or its difference to the model they got.
+    learning_rate, momentum : float
+        The server's :math:`\eta` and :math:`\mu`; 1 and 0 by default.
+    dropouts : int
+        How many clients of a round may fall silent or send an error without counting among the f.
+    byzantine : int, optional
+        How many of all connected clients may be Byzantine, for the warning where a round samples some of them; by
+        default the share that f is of the sample.
+    examples_cap : float, optional
+        Weight differences by the number of examples that each client claims, up to this number. Claims are lies where
+        it pays: leave it out unless you trust them, and no weight counts.
+    most_examples : float
+        A claim above this, below 0 or not a number is a fault, whether or not claims count.
+    reference : callable, optional
+        ``(server_round, model) -> ArrayRecord``: what an honest client would reply with, from data of the server's own,
+        for rules that need something to trust.
+    run_config : mapping, optional
+        The app's `context.run_config`. All clients can read it, so a seed in it is refused.
+    public_seeds : collection of str
+        Keys of seeds that may be known to everybody, such as that of the data's partition.
+    tracker : Tracker, optional
+        Gets the numbers of every round by ``log(step, values)``.
+    **options
+        Everything that Flower's FedAvg takes. A round waits for as many clients as the rule needs, by default.
+
+    Notes
+    -----
+    A reply with a missing or extra array, another shape or kind of numbers, an unknown array type, NaN or infinity, an
+    impossible claim of examples, an empty reply, an error or no reply in time quarantines the client, which is named in
+    the log and in the metrics. More than f of them, and the model stays as it was. Arrays of whole numbers and truth
+    values keep their type: the lower median of the clients that are left.
+
+    Clients are sampled, and rules drawn, from the operating system's randomness; the draw happens when the replies are
+    in. Client metrics are medians over the clients, unless `train_metrics_aggr_fn` or `evaluate_metrics_aggr_fn` say
+    otherwise.
+
+    Metrics of a round: ``mixtailor-rule``, the place of the drawn rule in its pool (0 for a rule alone, -1 where no
+    rule was applied); ``mixtailor-selected``, ``mixtailor-quarantined`` and ``mixtailor-absent``, node ids;
+    ``mixtailor-received``; ``mixtailor-skipped``; and with an audit trail, ``mixtailor-audit-round``.
+    """
+
+    def __init__(
+        self,
+        rule: Any,
+        *,
+        sends: Literal["models", "updates"] = "models",
+        learning_rate: float = 1.0,
+        momentum: float = 0.0,
+        dropouts: int = 0,
+        byzantine: int | None = None,
+        examples_cap: float | None = None,
+        most_examples: float = MOST_EXAMPLES,
+        reference: Callable[[int, ArrayRecord], ArrayRecord] | None = None,
+        run_config: Mapping[str, Any] | None = None,
+        public_seeds: Collection[str] = (),
+        tracker: Tracker | None = None,
+        **options: Any,
+    ) -> None:
+        name = type(self).__name__
+        if sends not in ("models", "updates"):
+            refuse(f"{name} needs sends='models' or 'updates', what clients reply with, and got {sends!r}.")
+        check_positive(name, "learning_rate", learning_rate)
+        check_fraction(name, "momentum", momentum)
+        check_count(name, "dropouts", dropouts, 0)
+        check_positive(name, "most_examples", most_examples)
+        if byzantine is not None:
+            check_count(name, "byzantine", byzantine, 0)
+        if examples_cap is not None:
+            check_positive(name, "examples_cap", examples_cap)
+        self.rule = as_rule(rule)
+        least = max(2, self.rule.min_rows())
+        super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})
+        if "train_metrics_aggr_fn" not in options:
+            self.train_metrics_aggr_fn = medians
+        if "evaluate_metrics_aggr_fn" not in options:
+            self.evaluate_metrics_aggr_fn = medians
+        self.sends, self.learning_rate, self.momentum = sends, learning_rate, momentum
+        self.dropouts, self.byzantine, self.reference, self.tracker = dropouts, byzantine, reference, tracker
+        self.claims = Claims(self.weighted_by_key, examples_cap, most_examples)
+        self.public_seeds = frozenset(public_seeds)
+        self._model: Model | None = None
+        self._asked: list[int] = []
+        self._velocity: dict[str, Values] = {}
+        self._warned: set[tuple[int, int]] = set()
+        self._refuse_seeds(run_config or {}, "run_config")
+        if isinstance(source_of(self.rule), SeededEntropy):
+            _log.warning("The rule draws from a seed, which is for experiments only: who knows it knows every draw.")
+
+    def summary(self) -> None:
+        """Log the settings."""
+        _log.info("\t├──> mixtailor: %r, clients send %s", self.rule, self.sends)
+        _log.info("\t│\t└── server learning rate %g, momentum %g", self.learning_rate, self.momentum)
+        super().summary()
+
+    # A round: what goes out.
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Remember the model, and ask clients to train it."""
+        if self.fraction_train == 0.0:
+            return []
+        self._refuse_seeds(config, "the configuration that clients are sent")
+        self._refuse_seeds(getattr(getattr(grid, "run", None), "override_config", None) or {}, "run_config")
+        model = Model.of(arrays)
+        known = {name: own.shape for name, own in self._model.arrays.items()} if self._model is not None else None
+        if known != {name: own.shape for name, own in model.arrays.items()}:
+            self._velocity = {}  # another model has another momentum
+        self._model = model
+        wanted = max(int(len(list(grid.get_node_ids())) * self.fraction_train), self.min_train_nodes)
+        # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
+        # ours: Flower's comes from a generator that programs seed.
+        _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
+        self._asked = secrets.SystemRandom().sample(connected, wanted)
+        _log.info("configure_train: sampled %d of %d clients", wanted, len(connected))
+        self._warn_of_sampling(len(connected), wanted)
+        config["server-round"] = server_round
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        return self._construct_messages(record, self._asked, MessageType.TRAIN)
+
+    def _refuse_seeds(self, config: Mapping[str, Any], where: str) -> None:
+        found = [key for key in config if "seed" in str(key).lower() and key not in self.public_seeds]
+        if found:
+            refuse(
+                f"{where} holds a seed, {found[0]!r}, and every client can read it: draws that come from it protect "
+                "nobody. Take it out and let the server draw from the operating system. If it is a seed that may be "
+                f"known, say so: public_seeds=[{found[0]!r}]."
+            )
+
+    def _warn_of_sampling(self, population: int, sampled: int) -> None:
+        if sampled >= population or (population, sampled) in self._warned:
+            return
+        self._warned.add((population, sampled))
+        f = self.rule.tolerates(sampled)
+        byzantine = -(-f * population // sampled) if self.byzantine is None else min(self.byzantine, population)
+        needed = f_for_sampling(population, byzantine, sampled, FAILURE)
+        if f < needed:
+            _log.warning(
+                "With %d of %d clients Byzantine and %d sampled, a round holds more than f = %d of them with "
+                "probability %.2g. f = %d would keep that below %g (f_for_sampling). Raise f, or sample more clients.",
+                byzantine,
+                population,
+                sampled,
+                f,
+                sampling_failure(population, byzantine, sampled, f),
+                needed,
+                FAILURE,
+            )
+
+    # A round: what comes in.
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """The next model: the rule's answer, or the model as it was where too many replies are bad."""
+        if self.fraction_train == 0.0:
+            return None, None
+        if self._model is None:
+            refuse("aggregate_train needs the model that configure_train sent, and nothing was sent yet.")
+        collected = collect(replies, self._asked, self._model, self.claims, dropouts=self.dropouts)
+        for stranger in collected.strangers:
+            _log.warning("Round %d: a reply that no asked client sent is left out (node %s).", server_round, stranger)
+        result, why = self._aggregated(server_round, collected)
+        record = None
+        if result is not None and result.update is not None:
+            record, why = self._stepped(result.update), "the next one would not be finite."
+        if record is None:
+            _log.warning("Round %d: the model stays as it was: %s", server_round, why)
+        metrics = self._metrics(collected, result, skipped=record is None)
+        self._tell(server_round, collected, result)
+        self._track(server_round, scalars(metrics, "train/"))
+        return (self._model.record if record is None else record), metrics
+
+    def _aggregated(self, server_round: int, collected: Collected) -> tuple[Aggregation | None, str]:
+        """What the rule answered, and where it did not, why."""
+        model = self._model
+        assert model is not None
+        n, rule = len(collected.nodes), self.rule
+        if n < rule.min_rows():
+            return None, f"{rule!r} needs at least {rule.min_rows()} replies ({rule._needs()}) and got {n}."
+        if not collected.rows:
+            return None, f"none of {plural(n, 'reply', 'replies')} is sound."
+        reference = None if self.reference is None else self.reference(server_round, model.record)
+        arrival = collected.arrival(model, models=self.sends == "models", weighted=self.claims.cap is not None)
+        names = [str(node) for node in collected.nodes]
+        try:
+            result = rule.aggregate(arrival.home, workers=names, reference=reference, on_fault="skip")
+        except (ValueError, ArithmeticError) as error:
+            if not _has_plain(rule):
+                raise
+            return None, f"a function of yours gave up on what clients sent: {error}"
+        if result.update is None:
+            bad = plural(len(result.quarantined), "reply is", "replies are")
+            return result, f"{bad} bad of {n}, and f = {rule.tolerates(n)}."
+        return result, ""
+
+    def _stepped(self, answer: dict[str, Values]) -> ArrayRecord | None:
+        """The model after one step; None, and nothing is remembered, where it would not be finite."""
+        model = self._model
+        assert model is not None
+        velocity: dict[str, Values] = {}
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+            for name in model.floats:
+                step = answer[name]
+                if self.momentum:
+                    if name in self._velocity:
+                        step += step.dtype.type(self.momentum) * self._velocity[name]
+                    velocity[name] = step
+                    step = step * step.dtype.type(self.learning_rate)
+                elif self.learning_rate != 1.0:
+                    step *= step.dtype.type(self.learning_rate)
+                step += model.arrays[name].reshape(-1)
+                if not np.isfinite(step).all():
+                    return None
+                answer[name] = step
+        self._velocity = velocity
+        return model.with_values(answer)
+
+    # What is told.
+
+    def _metrics(self, collected: Collected, result: Aggregation | None, *, skipped: bool) -> MetricRecord:
+        gone = self._quarantined(collected, result)
+        sound = [content for place, content in collected.contents.items() if place not in gone]
+        metrics = self._client_metrics(sound, self.train_metrics_aggr_fn) or MetricRecord()
+        facts = {} if result is None else result.facts
+        chosen = () if result is None or result.selected is None else result.selected
+        place = facts.get("place", -1 if skipped else 0)
+        metrics["mixtailor-rule"] = int(place) if isinstance(place, int) else -1
+        metrics["mixtailor-received"] = len(collected.nodes) - len(set(collected.absent) & set(collected.nodes))
+        metrics["mixtailor-selected"] = [collected.nodes[row] for row in chosen]
+        metrics["mixtailor-quarantined"] = [collected.nodes[row] for row in sorted(gone)]
+        metrics["mixtailor-absent"] = list(collected.absent)
+        metrics["mixtailor-skipped"] = int(skipped)
+        if isinstance(facts.get("round"), int):
+            metrics["mixtailor-audit-round"] = facts["round"]  # type: ignore[assignment]  # an int, as just seen
+        return metrics
+
+    def _quarantined(self, collected: Collected, result: Aggregation | None) -> dict[int, str]:
+        if result is None:
+            return collected.faults
+        return {found.row: found.reason for found in result.quarantined}
+
+    def _client_metrics(
+        self, contents: list[RecordDict], aggregate: Callable[[list[RecordDict], str], MetricRecord]
+    ) -> MetricRecord | None:
+        if not contents:
+            return None
+        try:
+            return aggregate(contents, self.weighted_by_key)
+        except Exception as error:  # a function of the user's may trip over what a client sent
+            _log.warning("The metrics of clients could not be aggregated (%s: %s).", type(error).__name__, error)
+            return None
+
+    def _tell(self, server_round: int, collected: Collected, result: Aggregation | None) -> None:
+        for row, reason in sorted(self._quarantined(collected, result).items()):
+            _log.warning("Round %d: node %d is quarantined: %s", server_round, collected.nodes[row], reason)
+        if collected.excused:
+            _log.info("Round %d: excused without a reply: nodes %s", server_round, listing(collected.excused))
+        if result is not None and result.update is not None:
+            chosen = (
+                ""
+                if result.selected is None
+                else ", selected nodes " + listing(collected.nodes[row] for row in result.selected)
+            )
+            _log.info("Round %d: %r on %d clients%s", server_round, result.rule, result.n, chosen)
+
+    def _track(self, step: int, values: Mapping[str, float]) -> None:
+        if self.tracker is not None:
+            self.tracker.log(step, values)
+
+    # Evaluation.
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """The metrics of the clients that sent some."""
+        contents = [message.content for message in replies if message.has_content()]
+        metrics = self._client_metrics(contents, self.evaluate_metrics_aggr_fn)
+        if metrics is not None:
+            self._track(server_round, scalars(metrics, "evaluate/"))
+        return metrics
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds, as every strategy of Flower does; the tracker gets what `evaluate_fn` finds, too."""
+
+        def tracked(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+            assert evaluate_fn is not None
+            metrics = evaluate_fn(server_round, arrays)
+            if metrics is not None:
+                self._track(server_round, scalars(metrics, "server/"))
+            return metrics
+
+        wrapped = None if evaluate_fn is None else tracked
+        return super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, wrapped)
+
+
+def _has_plain(part: object) -> bool:
+    """Whether a plain callable is among the parts of a rule: nothing is known of what stops one."""
+    if isinstance(part, tuple):
+        return any(_has_plain(item) for item in part)
+    if isinstance(part, Plain) or not (isinstance(part, Part) and dataclasses.is_dataclass(part)):
+        return isinstance(part, Plain)
+    return any(_has_plain(getattr(part, item.name)) for item in dataclasses.fields(part))

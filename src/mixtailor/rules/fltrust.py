@@ -59,8 +59,8 @@ class FLTrust(Rule):
             refuse("FLTrust needs the server's own update and got none. Give it with the call, as reference=.")
         lengths = updates.beside(reference).norms()
         rows, own = lengths[:-1], float(lengths[-1])
-        # A row whose length float64 cannot hold has none to be divided by: it gets no trust.
-        measured = (rows > 0.0) & (rows < np.finfo(np.float64).max)
+        # A row whose length, or its inverse, float64 cannot hold has none to be divided by: it gets no trust.
+        measured = (rows > 1e-300) & (rows < np.finfo(np.float64).max)
         inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
         # Rows are brought to length 1 before they are multiplied: a row at 1e300 would overflow.
         cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)

@@ -195,6 +195,8 @@ def _distances(products: Floats, weights: Floats) -> Floats:
 
 
 def _weights(distances: Floats, scale: float) -> Floats:
+    if scale < 1e-290:  # the smoothing of the least numbers would be zero
+        distances, scale = distances / scale, 1.0
     inverse = np.where(distances > _BEYOND * scale, 0.0, 1.0 / np.maximum(distances, SMOOTHING * scale))
     weights: Floats = inverse / inverse.sum()
     return weights

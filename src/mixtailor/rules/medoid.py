@@ -14,6 +14,8 @@ __all__ = ["Medoid"]
 
 # Distances of rows farther than this many median distances have no digits left for the spread of the others.
 _LOST = 1e12
+# Beyond this a distance's square may overflow (float64 only): such a row is left out in the Euclidean norm as well.
+_SQUARED = 1e140
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Medoid(Rule):
         """The sums of distances less that of a middle row, far rows taken by themselves."""
         away = distances[middle]
         above = distances - away
-        if self.p == 2.0:
+        if self.p == 2.0 and (away <= _SQUARED).all():
             # |x_i - x_j| - |x_c - x_j| is the difference of the squares, |u_i|^2 - 2 u_i u_j, over the sum.
             far = np.nonzero(away > geometry.FAR * np.median(away))[0]
             inner = updates.products(updates.row(middle))

@@ -101,6 +101,8 @@ def least_spread(distances: Floats, products: Floats, start: Integers, budget: B
         return start
     left = _possible(distances, len(start), spread)
     room = len(left) - len(start)
+    if room < 0:  # distances whose squares float64 cannot hold
+        return start
     while room:
         found = _better(products, left, room, spread * (1 - _EQUAL), budget, first=False)
         if found is None:

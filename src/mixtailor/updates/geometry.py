@@ -30,6 +30,9 @@ HEAVY = 1e-3
 # Squares of distances beyond this overflow; such rows (float64 only) count as this far away.
 _BEYOND = 1e150
 
+# Below this 1 / distance overflows (float64 only).
+_INVERTIBLE = 1e-300
+
 
 class Centred(NamedTuple):
     """Inner products of some points of the root about one of them."""
@@ -83,7 +86,8 @@ def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":
         if origin:
             away = np.append(away, root.norms(2.0)[about])
         # In units of each row's own distance the products are cosines, and nothing over- or underflows on the way.
-        scales = np.where(away > 0, away, 1.0)
+        # A distance that has no inverse has no square either: its row is the one that all is about.
+        scales = np.where(away > _INVERTIBLE, away, 1.0)
         cosines = root.gram(about, 1.0 / scales, origin=origin)
         capped = np.minimum(scales, _BEYOND)
         root._products[about] = cosines * capped[:, None] * capped[None, :]

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from mixtailor._checks import MissingPackageError
-from mixtailor.cli import aggregate, arena, attacks, audit, demo, report, reproduce, rules, version
+from mixtailor.cli import aggregate, arena, attacks, audit, certify, demo, report, reproduce, rules, version
 from mixtailor.cli import run as run_command
 from mixtailor.cli._output import complain
 
@@ -21,6 +21,7 @@ COMMANDS = {
     "reproduce": reproduce,
     "arena": arena,
     "report": report,
+    "certify": certify,
     "rules": rules,
     "attacks": attacks,
     "aggregate": aggregate,

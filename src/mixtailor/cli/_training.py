@@ -13,8 +13,22 @@ from mixtailor.cli._output import complain, console, say, show_json, table
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Finished, Results
+    from mixtailor.simulation.recording import Recording
 
-__all__ = ["Backend", "Data", "Jobs", "Out", "Scale", "Seeds", "carry_out", "needed", "seeds_of"]
+__all__ = [
+    "Backend",
+    "Data",
+    "Jobs",
+    "Out",
+    "Resamples",
+    "Scale",
+    "Seeds",
+    "States",
+    "carry_out",
+    "needed",
+    "progress",
+    "seeds_of",
+]
 
 Out = Annotated[Path, typer.Option(help="Where results go; runs that are complete there are not repeated.")]
 Jobs = Annotated[int, typer.Option(help="How many processes; -1 is one for each core.")]
@@ -28,6 +42,9 @@ Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to
 Seeds = Annotated[
     str | None, typer.Option(help="How many seeds (3 is 0, 1, 2), or which (4,7,9), in place of the file's.")
 ]
+
+States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
+Resamples = Annotated[int, typer.Option(min=2, help="How often each worker's gradient is drawn at a recorded state.")]
 
 
 @contextmanager
@@ -73,6 +90,7 @@ def carry_out(
     figures: bool = False,
     show: "Callable[[Results], None] | None" = None,
     halving: bool = False,
+    recording: "Recording | None" = None,
 ) -> None:
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
@@ -80,8 +98,10 @@ def carry_out(
     from mixtailor.report import draw, write
 
     budget = None
-    with _progress() as heard:
+    with progress() as heard:
         options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "heard": heard}
+        if recording is not None:
+            options["recording"] = recording
         if halving:
             finished, budget = halved(experiment, out, **options)
         else:
@@ -163,7 +183,7 @@ def _show_json(
 
 
 @contextmanager
-def _progress() -> "Iterator[Any]":
+def progress() -> "Iterator[Any]":
     """A bar over the runs, on a terminal; silence elsewhere."""
     if not sys.stderr.isatty():
         yield None

@@ -20,13 +20,24 @@ def command(
     backend: _training.Backend = "loky",
     data: _training.Data = None,
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
+    states: _training.States = 0,
+    resamples: _training.Resamples = 10,
     as_json: Json = False,
 ) -> None:
     """Train under attack as a file says: an experiment or a sweep. Stopped anywhere, the same command goes on."""
     with _training.needed():
         from mixtailor.experiments import Experiment
+        from mixtailor.simulation.recording import Recording
 
         experiment = Experiment.read(file).changed(seeds=_training.seeds_of(seeds))
         _training.carry_out(
-            experiment, out=out, scale=scale, jobs=jobs, backend=backend, data=data, as_json=as_json, figures=figures
+            experiment,
+            out=out,
+            scale=scale,
+            jobs=jobs,
+            backend=backend,
+            data=data,
+            as_json=as_json,
+            figures=figures,
+            recording=Recording(states, resamples) if states else None,
         )

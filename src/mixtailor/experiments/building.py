@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
     from mixtailor.simulation.progress import Progress
+    from mixtailor.simulation.recording import Recording
     from mixtailor.simulation.workers import Partition
 
 __all__ = ["check", "make_attack", "make_rule", "settings_of", "simulation_of"]
@@ -62,6 +63,7 @@ def simulation_of(
     folder: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    recording: Recording | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -74,6 +76,8 @@ def simulation_of(
         Where the data files are.
     progress : Progress, optional
         Who hears of its rounds.
+    recording : Recording, optional
+        How many states it records.
 
     Examples
     --------
@@ -94,6 +98,7 @@ def simulation_of(
         partition=_partition(config.partition),
         folder=folder,
         progress=progress,
+        **({} if recording is None else dataclasses.asdict(recording)),
     )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-__all__ = ["LAST", "Result", "Results"]
+__all__ = ["LAST", "Result", "Results", "run_folders"]
 
 LAST = 5  # evaluations that the accuracy of a run is the mean of
 
@@ -85,15 +85,9 @@ class Results:
     def load(cls, folder: str | os.PathLike[str]) -> Results:
         """From the folder of an experiment, which holds its ``experiment.json``."""
         where = Path(folder)
-        path = where / "experiment.json"
-        if not path.exists():
-            raise ValueError(
-                f"There is no experiment in {where}: no experiment.json. Give the folder of one that was run."
-            )
-        index = json.loads(path.read_text(encoding="utf-8"))
+        index = _index(where)
         runs, missing = [], []
-        for entry in index["entries"]:
-            home = where.parent / "runs" / entry["hash"]
+        for entry, home in zip(index["entries"], run_folders(where), strict=True):
             records = read_records(home / "metrics.jsonl") if (home / "metrics.jsonl").exists() else []
             if not records:
                 error = home / "error.txt"
@@ -124,6 +118,21 @@ class Results:
     def seeds(self) -> list[int]:
         """Of all runs."""
         return sorted({run.seed for run in self.runs})
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Where the runs of an experiment leave their files, entry by entry."""
+    return [folder.parent / "runs" / entry["hash"] for entry in _index(folder)["entries"]]
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    path = folder / "experiment.json"
+    if not path.exists():
+        raise ValueError(
+            f"There is no experiment in {folder}: no experiment.json. Give the folder of one that was run."
+        )
+    index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return index
 
 
 def _unique(items: Iterable[str]) -> list[str]:

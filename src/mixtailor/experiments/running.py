@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from mixtailor.experiments.experiment import Entry, Experiment
     from mixtailor.simulation.progress import Progress
+    from mixtailor.simulation.recording import Recording
 
     Heard = Callable[["Finished", int, int], None]
+    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None"]
 
 __all__ = ["Finished", "execute", "run", "versions"]
 
@@ -65,6 +67,7 @@ def run(
     data: str | os.PathLike[str] | None = None,
     heard: Heard | None = None,
     only: Callable[[Entry], bool] | None = None,
+    recording: Recording | None = None,
 ) -> list[Finished]:
     """Make all runs of an experiment that are not complete yet.
 
@@ -88,6 +91,8 @@ def run(
         Called as ``heard(finished, done, all)`` after each run.
     only : callable, optional
         Which entries to run; the others are left out of the index as well.
+    recording : Recording, optional
+        Gradients to record in each run, for certificates. A run that is complete without them is made once more.
 
     Examples
     --------
@@ -112,12 +117,12 @@ def run(
     finished, waiting = [], []
     for name, (title, config) in tasks.items():
         known = _complete(folder / "runs" / name)
-        if known is None:
+        if known is None or (recording is not None and not recording.complete(folder / "runs" / name / "states")):
             waiting.append((title, config))
         else:
             finished.append(Finished(name, title, known["accuracy"], skipped=True))
-    arguments = [
-        (title, config.model_dump(), str(folder / "runs" / config.hash), None if data is None else str(data))
+    arguments: list[_Arguments] = [
+        (title, config.model_dump(), str(folder / "runs" / config.hash), None if data is None else str(data), recording)
         for title, config in waiting
     ]
     for done in _executed(arguments, jobs, backend):
@@ -129,7 +134,12 @@ def run(
 
 
 def execute(
-    title: str, table: dict[str, Any], folder: str, data: str | None, progress: Progress | None = None
+    title: str,
+    table: dict[str, Any],
+    folder: str,
+    data: str | None,
+    recording: Recording | None = None,
+    progress: Progress | None = None,
 ) -> Finished:
     """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
 
@@ -146,9 +156,16 @@ def execute(
         torch.set_num_threads(1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what n and f forbid is in the index of the experiment
-            simulation = simulation_of(config, folder=where, data=data, progress=progress)
+            if recording is not None and _complete(where) is not None:
+                return _recorded(title, config, where, data, recording, progress)
+            if recording is not None and not recording.begun(where / "states"):
+                (where / "checkpoint.npz").unlink(missing_ok=True)  # what came before it was not recorded
+                recording.begin(where / "states")
+            simulation = simulation_of(config, folder=where, data=data, progress=progress, recording=recording)
             resumed = simulation.done
             outcome = simulation.run()
+            if recording is not None:
+                recording.end(where / "states")
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         with contextlib.suppress(OSError):
@@ -171,6 +188,21 @@ def execute(
     return Finished(config.hash, title, outcome.accuracy())
 
 
+def _recorded(
+    title: str, config: RunConfig, where: Path, data: str | None, recording: Recording, progress: Progress | None
+) -> Finished:
+    """A run that was complete without its states, once more: the bits are the same, and only the states are kept."""
+    from mixtailor.experiments.building import simulation_of
+    from mixtailor.simulation.recording import write_state
+
+    outcome = simulation_of(config, data=data, progress=progress, recording=recording).run()
+    recording.clear(where / "states")
+    for state in outcome.states:
+        write_state(where / "states", state)
+    recording.end(where / "states")
+    return Finished(config.hash, title, outcome.accuracy())
+
+
 def versions() -> dict[str, str]:
     """What the results were made with."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
@@ -180,9 +212,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _executed(
-    arguments: Sequence[tuple[str, dict[str, Any], str, str | None]], jobs: int, backend: str
-) -> Iterator[Finished]:
+def _executed(arguments: Sequence[_Arguments], jobs: int, backend: str) -> Iterator[Finished]:
     if (jobs == 1 and backend in ("loky", "sequential")) or not arguments:
         for given in arguments:
             yield execute(*given, _Rounds.of(given[0], given[1]["rounds"]))

@@ -16,6 +16,7 @@ from mixtailor.simulation.progress import watched
 from mixtailor.simulation.published import data_folder
 from mixtailor.simulation.randomness import seeded
 from mixtailor.simulation.rates import RATES, Constant, Cosine, Inverse, Rate, Steps
+from mixtailor.simulation.recording import Recorder, read_states
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.simulation.training import Outcome, Simulation
@@ -36,6 +37,7 @@ __all__ = [
     "LocalTraining",
     "Outcome",
     "Rate",
+    "Recorder",
     "Settings",
     "Simulation",
     "Steps",
@@ -54,6 +56,7 @@ __all__ = [
     "mnist",
     "read_cifar",
     "read_idx",
+    "read_states",
     "seeded",
     "shards",
     "similarity",

@@ -24,6 +24,7 @@ from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
+from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
 from mixtailor.simulation.records import Records, Tally
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.records import Record
     from mixtailor.simulation.workers import Partition
+    from mixtailor.theory import State
 
 __all__ = ["Outcome", "Simulation"]
 
@@ -55,11 +57,14 @@ class Outcome:
         One for each evaluation: accuracy, loss, and what happened since the one before.
     diverged : int or None
         The round in which no honest worker had a finite update any more; training stopped there.
+    states : list of State
+        The gradients that were recorded, where that was asked for and there is no folder that they went to.
     """
 
     weights: torch.Tensor
     records: list[Record]
     diverged: int | None
+    states: list[State] = dataclasses.field(default_factory=list, repr=False)
 
     def accuracy(self, last: int = 5) -> float:
         """The mean accuracy of the last evaluations, 0 to 1: never the best one."""
@@ -105,6 +110,9 @@ class Simulation:
         Who hears of rounds and evaluations.
     tensorboard : bool
         Whether accuracy and losses also go to TensorBoard files in the folder.
+    states, resamples : int
+        At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
+        ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
 
     Examples
     --------
@@ -136,6 +144,8 @@ class Simulation:
         checkpoint_seconds: float = 10.0,
         progress: Progress | None = None,
         tensorboard: bool = False,
+        states: int = 0,
+        resamples: int = 10,
     ) -> None:
         self.settings = settings = settings or Settings()
         self.rule, self.folder = rule, None if folder is None else Path(folder)
@@ -153,6 +163,9 @@ class Simulation:
             without_data=self._cast.fixed if settings.spread == "honest" else (),
             flip=getattr(attack, "labels", None) if attack is not None and attack.on_labels else None,
         )
+        self._recorded = recorded_rounds(settings, states)
+        self._recorder = Recorder(gradients, self._workers, self._cast.fixed, resamples=resamples) if states else None
+        self._states: list[State] = []
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
         self._trusted = _has(rule, (FLTrust, MoNNA))  # they start from an update that the server computes itself
@@ -190,7 +203,7 @@ class Simulation:
                     saved = time.monotonic()
         if self._board is not None:
             self._board.close()
-        return Outcome(self._server.weights, list(self._records), self._diverged)
+        return Outcome(self._server.weights, list(self._records), self._diverged, self._states)
 
     def _evaluates(self, done: int) -> bool:
         return done == self.settings.rounds or done % self.settings.evaluate_every == 0
@@ -267,12 +280,22 @@ class Simulation:
             **self._tally.plain(),
         }
         self._tally = Tally()
+        self._record()
         self._records.write(record)
         self._progress.evaluated(record)
         if self._board is not None:
             for name in ("accuracy", "loss", "train_loss"):
                 if record[name] is not None:
                     self._board.add_scalar(name, record[name], self._round)
+
+    def _record(self) -> None:
+        if self._recorder is None or self._round not in self._recorded or self._diverged is not None:
+            return
+        state = self._recorder(self._server.weights, self._round)
+        if state is not None and self.folder is not None:
+            write_state(self.folder / "states", state)
+        elif state is not None:
+            self._states.append(state)
 
     def _save(self) -> None:
         assert self.folder is not None

@@ -136,6 +136,9 @@ def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats
     and neither is its diagonal, which is zero for all others.
     """
     rows = addresses.size
+    if powers.size == 1:
+        p = float(powers[0])
+        return _pairs(term_of(p))(addresses, like, width, p, factor)
 
     def ask(term: int, p: float, start: int, length: int) -> Floats:
         return _pairs(term)(addresses + start * like.itemsize, like, length, p, factor)

@@ -1,4 +1,4 @@
-"""Loops in n-space that are too long for an interpreter: repeated selection and Weiszfeld's iteration."""
+"""Loops in n-space that are too long for an interpreter, or too short for a dozen calls of numpy."""
 
 from typing import Any
 
@@ -7,9 +7,45 @@ import numpy.typing as npt
 
 from mixtailor.kernels._numba import kernel
 
-__all__ = ["krum_picks", "weiszfeld"]
+__all__ = ["equal_pairs", "in_range", "krum_picks", "same_rows", "weiszfeld"]
 
 Array = npt.NDArray[Any]
+
+
+@kernel
+def equal_pairs(sums: Array, exact: Array, equal: Array) -> None:
+    """Mark the pairs of rows whose sums are zero, (P, n, n), in a plane where that says that the rows are equal."""
+    for plane in range(len(exact)):
+        if exact[plane]:
+            for i in range(sums.shape[1]):
+                for j in range(sums.shape[2]):
+                    equal[i, j] = equal[i, j] or sums[plane, i, j] == 0.0
+
+
+@kernel
+def in_range(sums: Array, powers: Array, least: float, equal: Array) -> bool:
+    """Whether sums of powers of pairs, (P, n, n), are finite, and at least `least` where rows are not equal."""
+    for plane in range(len(powers)):
+        floor = 0.0 if powers[plane] == np.inf else least
+        for i in range(sums.shape[1]):
+            for j in range(i):
+                if not (floor <= sums[plane, i, j] < np.inf or equal[i, j]):
+                    return False
+    return True
+
+
+@kernel
+def same_rows(matrix: Array) -> Array:
+    """Which rows of a small matrix are equal, (n, n)."""
+    n = len(matrix)
+    same = np.ones((n, n), np.bool_)
+    for i in range(n):
+        for j in range(i):
+            for k in range(matrix.shape[1]):
+                if matrix[i, k] != matrix[j, k]:
+                    same[i, j] = same[j, i] = False
+                    break
+    return same
 
 
 @kernel

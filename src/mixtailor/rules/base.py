@@ -5,7 +5,7 @@ import functools
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -155,15 +155,8 @@ class Rule(Part):
         on_fault: OnFault = "raise",
     ) -> Any:
         """The aggregated update; see `aggregate`."""
-        return self.aggregate(
-            updates,
-            workers=workers,
-            reference=reference,
-            honest=honest,
-            round=round,
-            entropy=entropy,
-            on_fault=on_fault,
-        ).update
+        with released(self._held):
+            return self._round(updates, workers, reference, honest, round, entropy, on_fault).run().update
 
     def aggregate(
         self,
@@ -195,13 +188,11 @@ class Rule(Part):
         on_fault : {"raise", "skip"}
             What to do when more rows are provably faulty than the rule withstands.
         """
-        if on_fault not in ("raise", "skip"):
-            refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
         with released(self._held):
-            # In a frame of its own: what a rule leaves behind is freed before the answer is released, too.
-            return self._aggregated(updates, workers, reference, honest, round, entropy, on_fault)
+            # Handed on, not kept: what a rule leaves behind is freed before the answer is released, too.
+            return _told(self._round(updates, workers, reference, honest, round, entropy, on_fault))
 
-    def _aggregated(
+    def _round(
         self,
         updates: Any,
         workers: Sequence[object] | None,
@@ -210,13 +201,16 @@ class Rule(Part):
         round: int | None,
         entropy: KeySource | None,
         on_fault: OnFault,
-    ) -> Aggregation:
+    ) -> "_Round":
+        """Receive and check; the rule is drawn where there is a draw, and nothing is computed yet."""
+        if on_fault not in ("raise", "skip"):
+            refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
         arrival = receive(updates)
         names = _names(workers, arrival.n)
         check_rows(self, self._needs(), self.min_rows(), arrival.n)
         plan = self._plan(arrival, names, n=arrival.n, entropy=entropy, round=round)
         flat = None if reference is None else arrival.flatten(reference)
-        return _Round(plan, arrival, names, flat, honest, self.tolerates(arrival.n), on_fault).run()
+        return _Round(plan, arrival, names, flat, honest, self.tolerates(arrival.n), on_fault)
 
     def _needs(self) -> str:
         """The requirement, as errors word it."""
@@ -258,6 +252,20 @@ def _names(workers: Sequence[object] | None, n: int) -> tuple[object, ...]:
     return tuple(workers)
 
 
+def _told(call: "_Round") -> Aggregation:
+    return call.told(call.run())
+
+
+class _Answer(NamedTuple):
+    """What a call came to; no point and no update where the round was skipped."""
+
+    rule: Rule
+    point: Point | None
+    update: Any
+    home: Home
+    faults: dict[int, str]
+
+
 @dataclasses.dataclass
 class _Round:
     """One call: decide, and where a row proves a fault, take it out and start again with the same randomness."""
@@ -270,19 +278,19 @@ class _Round:
     allowed: int
     on_fault: OnFault
 
-    def run(self) -> Aggregation:
+    def run(self) -> "_Answer":
         faults, home = dict(self.arrival.faults), self.arrival.home
         while True:
             if len(faults) > self.allowed:
                 if self.on_fault == "skip":
-                    return self._skipped(faults)
+                    return _Answer(self.plan.rule, None, None, home, faults)
                 message = fault_message(faults, self.arrival.n, self.allowed, self.names)
                 raise FaultError(message, tuple(sorted(faults)))
             rule = self.plan.rule.lowered(home.n, len(faults)) if faults else self.plan.rule
             home.call = self._call(home)
             try:
-                # A row at the edge of its type makes lengths overflow, which rules reckon with: not a warning's worth, and
-                # where warnings are errors it would let one worker stop the server.
+                # A row at the edge of its type makes lengths overflow, which rules reckon with: not a warning's worth,
+                # and where warnings are errors it would let one worker stop the server.
                 with np.errstate(all="ignore"):
                     point = rule.decide(home)
                     answer = home.at(point)
@@ -291,23 +299,22 @@ class _Round:
                 if len(faults) <= self.allowed:  # where all rows are faulty, none would be left to make a home of
                     home = home.only([k for k, row in enumerate(home.received) if row not in faults])
                 continue
-            return self._aggregation(rule, point, self.arrival.restore(answer, home), home, faults)
+            return _Answer(rule, point, self.arrival.restore(answer, home), home, faults)
 
     def _call(self, home: Home) -> Call:
-        seed = np.random.SeedSequence(int.from_bytes(self.plan.key, "big"))
+        if self.honest is None:
+            return Call(self.plan.key, self.reference)
         position = {row: k for k, row in enumerate(home.received)}
-        honest = None if self.honest is None else tuple(position[row] for row in self.honest if row in position)
-        return Call(np.random.Generator(np.random.PCG64DXSM(seed)), self.reference, honest)
-
-    def _skipped(self, faults: Mapping[int, str]) -> Aggregation:
-        return Aggregation(
-            None, self.plan.rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names
-        )
+        return Call(self.plan.key, self.reference, tuple(position[row] for row in self.honest if row in position))
 
     def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
         return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
-    def _aggregation(self, rule: Rule, point: Point, update: Any, home: Home, faults: Mapping[int, str]) -> Aggregation:
+    def told(self, answer: "_Answer") -> Aggregation:
+        """The answer with what happened: as much work as a small rule, so that a plain call leaves it out."""
+        rule, point, update, home, faults = answer
+        if point is None:
+            return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
         facts = {**self.plan.facts, **point.facts}
         received = np.array(home.received, dtype=np.intp)
         weights = distances = None

@@ -1,9 +1,10 @@
 """Arrays of any library as they lie in memory, and answers back in the library, type and shape they came in."""
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,16 @@ class Kind:
         """Whole numbers or truth values, which take no part in distances."""
         return self.dtype.kind in "iub" and not self.bits
 
-    @property
+    @cached_property
     def size(self) -> int:
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return math.prod(self.shape)
+
+    @cached_property
+    def row(self) -> "Kind":
+        """One row of a matrix of this kind, in floats: whole numbers are computed and answered in float64."""
+        shape = self.shape[1:]
+        row = Kind(self.library, self.dtype, shape, self.bits, self.own, self.device, False, self.namespace)
+        return row.as_floats() if row.discrete else row
 
     @property
     def name(self) -> str:

@@ -62,7 +62,7 @@ class Dense(Flat):
 
     Parameters
     ----------
-    rows : sequence of arrays
+    rows : sequence of arrays, or a matrix
         Flat, contiguous, all float32 or all float64.
     """
 
@@ -70,7 +70,7 @@ class Dense(Flat):
 
     def __init__(
         self,
-        rows: "Sequence[np.ndarray[Any, Any]]",
+        rows: "Sequence[np.ndarray[Any, Any]] | np.ndarray[Any, Any]",
         call: Call,
         received: Sequence[int],
         addresses: Integers | None = None,
@@ -88,7 +88,7 @@ class Dense(Flat):
         if not fits(matrix[0]) or not matrix.flags.aligned:
             matrix = np.ascontiguousarray(matrix, np.float32 if matrix.dtype.itemsize < 4 else np.float64)
         addresses = matrix.ctypes.data + matrix.strides[0] * np.arange(len(matrix), dtype=np.intp)
-        return cls(list(matrix), call or Call(), range(len(matrix)), addresses)
+        return cls(matrix, call or Call(), range(len(matrix)), addresses)
 
     def block(self, start: int, stop: int) -> Block:
         return Block(self._addresses + start * self.dtype.itemsize, self._like, stop - start, self.rows)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mixtailor.kernels.selection import same_rows
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -148,8 +150,7 @@ def distances(root: "Updates", weights: "Floats") -> "Floats":
     far = _heavy_far_rows(root, weights)
     answer = _distances(root, weights) if far is None else _distances_by_difference(root, weights, far)
     # Rows mixed alike are the same point, whatever rounding says.
-    order = np.unique(weights, axis=0, return_inverse=True)[1].reshape(-1)
-    answer[order[:, None] == order[None, :]] = 0.0
+    answer[same_rows(weights)] = 0.0
     return answer
 
 

@@ -21,6 +21,8 @@ __all__ = ["Home", "split"]
 RUN_ENTRIES = 1 << 20
 # Views copy a run before they work on it, so theirs are smaller.
 VIEW_ENTRIES = 1 << 17
+# Below this, handing work to another thread takes longer than it saves.
+SMALL_ENTRIES = 1 << 19
 
 
 def split(stop: int, width: int, start: int = 0) -> list[tuple[int, int]]:
@@ -120,7 +122,7 @@ class Home(Updates):
         answer = self.new()
         updates = point.updates
         if isinstance(point, Combination) and updates.root is self:
-            weights = point.weights @ updates.weights
+            weights = point.weights if updates is self else point.weights @ updates.weights
             used = np.nonzero(weights)[0]
             if len(used) == 1 and weights[used[0]] == 1.0:
                 self._check_row(int(used[0]))
@@ -157,6 +159,10 @@ class Home(Updates):
 
     def gathered(self, jobs: Sequence[Callable[[], Any]]) -> Any:
         """Run the jobs of a pass and stack their small answers, in order, as one numpy array."""
+        if len(jobs) == 1:
+            return np.asarray(jobs[0]())[None]
+        if self.n * self.d <= SMALL_ENTRIES:
+            return np.stack([job() for job in jobs])
         return np.stack(threads.over(jobs))
 
     # Faults.

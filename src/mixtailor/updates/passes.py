@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from mixtailor.kernels.selection import equal_pairs, in_range
 from mixtailor.updates.engine import CpuEngine, Engine, Floats, Integers
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from mixtailor.updates.home import Home
 
 __all__ = ["Passes"]
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 # Below this, a sum of p-th powers has lost digits to underflow and is formed anew with a scale.
 _TINY = 1e-280
@@ -108,27 +112,22 @@ class Passes(ABC):
         powers = np.array(norms)
         factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))
         sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
-        suspects = self._suspects(norms, sums)
+        equal = self._same_rows()
+        equal_pairs(sums, np.array([self._zero_is_exact(p) for p in norms]), equal)
+        if in_range(sums, powers, _TINY, equal):
+            return {p: _rooted(p, total, factor) for p, total in zip(norms, sums, strict=True)}
+        suspects = _suspects(norms, sums, equal)
         scales = self._pair_maxima(np.logical_or.reduce(suspects))
         return {
             p: self._repaired_pairs(p, total, factor, suspect, scales)
             for p, total, suspect in zip(norms, sums, suspects, strict=True)
         }
 
-    def _same_rows(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Rows that are known to be equal without a look at them."""
+    def _same_rows(self) -> Flags:
+        """Rows that are known to be equal without a look at them, in a new array."""
         return np.eye(self.n, dtype=bool)
 
-    def _suspects(self, norms: tuple[float, ...], sums: Floats) -> "list[np.ndarray[Any, np.dtype[np.bool_]]]":
-        """For each norm the pairs whose sums over- or underflowed: not those of equal rows, which are zero by right."""
-        equal = self._same_rows()
-        for p, total in zip(norms, sums, strict=True):
-            if self._zero_is_exact(p):
-                equal = equal | (total == 0.0)
-        bad = [~np.isfinite(total) | (total < _TINY) & (p < np.inf) for p, total in zip(norms, sums, strict=True)]
-        return [np.triu(which & ~equal, 1) for which in bad]
-
-    def _pair_maxima(self, pairs: "np.ndarray[Any, np.dtype[np.bool_]]") -> Floats:
+    def _pair_maxima(self, pairs: Flags) -> Floats:
         """The largest difference of each of these pairs, n x n; one reading for all norms that ask for it."""
         scales = np.zeros(pairs.shape)
         first, second = (index.astype(np.intp) for index in np.nonzero(pairs))
@@ -176,11 +175,10 @@ class Passes(ABC):
             self.home.examine()
         return total
 
-    def _repaired_pairs(
-        self, p: float, sums: Floats, factor: float, suspect: "np.ndarray[Any, np.dtype[np.bool_]]", scales: Floats
-    ) -> Floats:
-        answer = (sums.copy() if np.isinf(p) else sums ** (1.0 / p)) / factor
+    def _repaired_pairs(self, p: float, sums: Floats, factor: float, suspect: Flags, scales: Floats) -> Floats:
+        answer = _rooted(p, sums, factor)
         if suspect.any():
+            answer.setflags(write=True)
             exact = np.minimum(scales, _HUGE)
             if not np.isinf(p):
                 # Pairs without any difference are equal after all; the others are formed anew, in their own units.
@@ -195,8 +193,7 @@ class Passes(ABC):
                         exact[first, second] = np.minimum(units * np.minimum(anew, _HUGE) ** (1.0 / p), _HUGE)
             answer[suspect] = exact[suspect]
             answer.T[suspect] = exact[suspect]
-        np.fill_diagonal(answer, 0.0)
-        answer.setflags(write=False)
+            answer.setflags(write=False)
         return answer
 
     def _in_norms(self, point: Point, norms: tuple[float, ...]) -> tuple[Floats, ...]:
@@ -270,6 +267,22 @@ class Passes(ABC):
         )
         with np.errstate(over="ignore"):  # a length beyond float64 is its largest number
             return np.minimum(safe * np.minimum(scaled, _HUGE) ** (1.0 / p), _HUGE)
+
+
+def _suspects(norms: tuple[float, ...], sums: Floats, equal: Flags) -> list[Flags]:
+    """For each norm the pairs whose sums over- or underflowed: not those of equal rows, which are zero by right."""
+    bad = [~np.isfinite(total) | (total < _TINY) & (p < np.inf) for p, total in zip(norms, sums, strict=True)]
+    return [np.triu(which & ~equal, 1) for which in bad]
+
+
+def _rooted(p: float, sums: Floats, factor: float) -> Floats:
+    """Distances from sums of p-th powers that were taken of differences times a factor."""
+    answer: Floats = sums.copy() if p == np.inf else sums ** (1.0 / p)
+    if factor != 1.0:
+        answer /= factor
+    answer.flat[:: len(answer) + 1] = 0.0
+    answer.setflags(write=False)
+    return answer
 
 
 def _reduced(parts: Floats, maximum: "bool | np.ndarray[Any, Any]") -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mixtailor._checks import refuse
 from mixtailor.updates import tree
-from mixtailor.updates.arrays import Kind, Unfit, in_memory, is_array, is_torch, read
+from mixtailor.updates.arrays import Unfit, in_memory, is_array, is_torch, read
 from mixtailor.updates.base import Call
 from mixtailor.updates.copied import Copied, Held
 from mixtailor.updates.dense import Dense, fits
@@ -85,13 +85,11 @@ def _matrix(updates: Any) -> Arrival:
         kind, raw = read(updates)
     except Unfit as error:
         raise TypeError(f"Updates need an (n, d) array of real numbers, and this one is {error}.") from None
-    n, *shape = kind.shape or (0,)
     if len(kind.shape) < 2:
         refuse(f"Updates need n rows of d coordinates, an (n, d) array, and got shape {kind.shape}.")
+    n, row = kind.shape[0], kind.row
     if not n:
         refuse(f"Updates need at least one row and got none (shape {kind.shape}).")
-    row = Kind(kind.library, kind.dtype, tuple(shape), kind.bits, kind.own, kind.device, False, kind.namespace)
-    row = row.as_floats() if row.discrete else row
     if is_torch(raw) and raw.device.type != "cpu":
         from mixtailor.updates import device
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixtailor.kernels.selection import same_rows
 from mixtailor.updates import geometry
 from mixtailor.updates.base import Updates
 from mixtailor.updates.engine import Floats, Integers
@@ -95,8 +96,7 @@ class Mixed(_View):
 
     def _same_rows(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         # Nearest-neighbour mixing makes many of them, and the same weights give the same bits.
-        order = np.unique(self.mixing, axis=0, return_inverse=True)[1].reshape(-1)
-        return np.asarray(order[:, None] == order[None, :])
+        return same_rows(self.mixing)
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         others = tuple(p for p in norms if p != 2.0)

@@ -16,6 +16,7 @@ __all__ = ["Medoid"]
 _LOST = 1e12
 # Beyond this a distance's square may overflow (float64 only): such a row is left out in the Euclidean norm as well.
 _SQUARED = 1e140
+_SUMMED = 1e290  # and beyond this, a sum of distances
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Medoid(Rule):
 
     def _above(self, updates: Updates, distances: Floats, middle: int) -> Floats:
         """The sums of distances less that of a middle row, far rows taken by themselves."""
+        distances = np.minimum(distances, _SUMMED)
         away = distances[middle]
         above = distances - away
         if self.p == 2.0 and (away <= _SQUARED).all():

@@ -1,10 +1,11 @@
 """MixTailor: one rule a round, drawn after the updates arrived."""
 
+import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from mixtailor._checks import check_positive, check_rows, listing, plural, refuse
 from mixtailor.mixing.audit import AuditTrail
@@ -69,6 +70,7 @@ class MixTailor(Rule):
     audit: AuditTrail | None = field(default=None, kw_only=True, compare=False)
     release_after: float | None = field(default=None, kw_only=True)
     _warned: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
+    _pools: "dict[int, _Left]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
     requirement: ClassVar[str] = "what the least demanding rule of the pool needs"
     cost: ClassVar[str] = "the mean of its rules'"
@@ -105,6 +107,7 @@ class MixTailor(Rule):
             "audit": audit,
             "release_after": release_after,
             "_warned": set(),
+            "_pools": {},
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
@@ -122,12 +125,16 @@ class MixTailor(Rule):
         declared = [f for f in (rule.declared_f() for rule in self.rules) if f is not None]
         return min(declared, default=None)
 
+    @functools.cached_property
+    def _needed(self) -> tuple[int, ...]:
+        """The rows that each rule needs."""
+        return tuple(rule.min_rows() for rule in self.rules)
+
     def min_rows(self) -> int:
-        return min(rule.min_rows() for rule in self.rules)
+        return min(self._needed)
 
     def tolerates(self, n: int) -> int:
-        members = [rule for rule in self.rules if rule.min_rows() <= n]
-        return min((rule.tolerates(n) for rule in members), default=0)
+        return self._at(n).tolerates
 
     def missing_laws(self) -> Mapping[str, str]:
         return {law: why for rule in self.rules for law, why in rule.missing_laws().items()}
@@ -142,7 +149,7 @@ class MixTailor(Rule):
 
     def admissible(self, n: int) -> tuple[int, ...]:
         """The rules, by their place in the pool, whose requirement n rows meet."""
-        return tuple(place for place, rule in enumerate(self.rules) if rule.min_rows() <= n)
+        return self._at(n).places
 
     def shares(self, n: int) -> tuple[float, ...]:
         """The probability of each rule of the pool when n rows are received."""
@@ -154,6 +161,13 @@ class MixTailor(Rule):
             check_rows(self, self.requirement, self.min_rows(), n)
             refuse(f"No rule that {plural(n, 'row')} allow has a probability above zero.")
         return tuple(share / total for share in kept)
+
+    def _at(self, n: int) -> "_Left":
+        """What n rows leave of the pool: a matter of every rule, and the same at every call."""
+        if n not in self._pools:
+            places = tuple(place for place, least in enumerate(self._needed) if least <= n)
+            self._pools[n] = _Left(places, min((self.rules[place].tolerates(n) for place in places), default=0))
+        return self._pools[n]
 
     def _plan(
         self,
@@ -174,9 +188,9 @@ class MixTailor(Rule):
         else:
             source = self.entropy if entropy is None else _Borrowed(entropy)
             left = self.admissible(n)
-            shares = self.shares(n)
             # Uniform over what is left stays exactly uniform: a third is no float.
-            given = None if self.probabilities is None else [shares[k] for k in left]
+            shares = None if self.probabilities is None and left else self.shares(n)
+            given = None if shares is None else [shares[k] for k in left]
             place = left[source.index(given, len(left))]
             key = source.key("preaggregation")
             facts = {"place": place}
@@ -184,10 +198,11 @@ class MixTailor(Rule):
         return Plan(plan.rule, plan.key, {**facts, **plan.facts})
 
     def _warn(self, n: int) -> None:
-        out = [rule for rule in self.rules if rule.min_rows() > n]
-        if not out or n in self._warned or len(out) == len(self.rules):
+        left = self.admissible(n)
+        if n in self._warned or not 0 < len(left) < len(self.rules):
             return
         self._warned.add(n)
+        out = [rule for place, rule in enumerate(self.rules) if place not in left]
         kinds = dict.fromkeys(f"{type(rule).__name__} ({rule._needs()})" for rule in out)
         warnings.warn(
             f"{len(out)} of {len(self.rules)} rules leave the pool at n = {n}: {listing(kinds)}. "
@@ -218,6 +233,13 @@ class MixTailor(Rule):
         if self.release_after is not None:
             parts.append(f"release_after={self.release_after:g}")
         return f"MixTailor({', '.join(parts)})"
+
+
+class _Left(NamedTuple):
+    """What a number of rows leaves of a pool."""
+
+    places: tuple[int, ...]
+    tolerates: int
 
 
 class _Borrowed(Entropy):

@@ -178,7 +178,8 @@ class Chain(Rule):
         rows, rule = self._mapped(n, self.tolerates(n) if f is None else f)
         plan = rule._plan(arrival, names, n=rows, entropy=entropy, round=round)
         drawn = plan.rule if f is None else plan.rule.with_f(f)
-        return Plan(dataclasses.replace(self, rule=drawn), plan.key, plan.facts)
+        chain = self if drawn is self.rule else dataclasses.replace(self, rule=drawn)
+        return Plan(chain, plan.key, plan.facts)
 
     def __repr__(self) -> str:
         return f"{self.before!r} >> {self.rule!r}"

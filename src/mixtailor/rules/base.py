@@ -54,6 +54,12 @@ def _short(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
+@functools.cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    """The names of a dataclass's fields: asked for several times a call."""
+    return tuple(item.name for item in dataclasses.fields(kind))
+
+
 class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of pre-aggregations
     """Something with an f in it or in its parts: a rule or a pre-aggregation, each a frozen dataclass."""
 
@@ -64,19 +70,19 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
     def with_f(self, f: int) -> Self:
         """The same with another f, in all nested parts."""
         changes: dict[str, Any] = {}
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]  # every part is a dataclass
-            value = getattr(self, item.name)
-            if item.name == "f" and value is not None:
+        for name in _parameters(type(self)):
+            value = getattr(self, name)
+            if name == "f" and value is not None and value != f:
                 changes["f"] = f
-            elif isinstance(value, Part):
-                changes[item.name] = value.with_f(f)
+            elif isinstance(value, Part) and (changed := value.with_f(f)) is not value:
+                changes[name] = changed
         return dataclasses.replace(self, **changes) if changes else self  # type: ignore[type-var]
 
     def declared_f(self) -> int | None:
         """The f that was declared, here or in a part; None where there is none to declare."""
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]  # every part is a dataclass
-            value = getattr(self, item.name)
-            inner = value.declared_f() if isinstance(value, Part) else value if item.name == "f" else None
+        for name in _parameters(type(self)):
+            value = getattr(self, name)
+            inner = value.declared_f() if isinstance(value, Part) else value if name == "f" else None
             if inner is not None:
                 return int(inner)
         return None

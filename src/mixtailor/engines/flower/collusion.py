@@ -149,8 +149,10 @@ def _readable(message: Message, reply: Message, sends: str) -> dict[str, Values]
     """The update in a reply; None where it holds none that an attack could compute with."""
     if not reply.has_content() or len(reply.content.array_records) != 1:
         return None
+    model = next(iter(message.content.array_records.values()))
     try:
         update = update_of(message, reply, sends)
+        alike = {n: v.shape for n, v in update.items()} == {n: view(array).shape for n, array in model.items()}
     except (TypeError, ValueError, KeyError):  # broken by a mod of its own
         return None
-    return update if all(np.isfinite(values).all() for values in update.values()) else None
+    return update if alike and all(np.isfinite(values).all() for values in update.values()) else None

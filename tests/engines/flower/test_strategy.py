@@ -1,0 +1,352 @@
+"""The strategy: any rule on differences, what is refused and what is told."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from engines.flower.rounds import (
+    NODES,
+    OWN,
+    LocalGrid,
+    arrays_of,
+    asked,
+    differences,
+    flat,
+    honest,
+    logged,
+    model,
+    moved,
+    played,
+    record,
+    reply,
+    trained,
+)
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+
+import mixtailor as mt
+from mixtailor.engines.flower import RobustStrategy
+from mixtailor.mixing.audit import verify
+
+RULES = [
+    mt.Krum(f=2),
+    mt.Comed(),
+    mt.TrimmedMean(f=2),
+    mt.NNM(f=2) >> mt.GeometricMedian(),
+    mt.CGE(f=2),
+    mt.SignVote(),
+    lambda rows: np.median(rows, axis=0),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_any_rule_aggregates_the_differences(rule):
+    """The model moves by what the rule makes of the differences, whether or not the rule moves with its rows."""
+    arrays, metrics, replies = played(RobustStrategy(rule))
+    expected = (rule if isinstance(rule, mt.Rule) else mt.MixTailor([rule]))(differences(replies, OWN))
+    np.testing.assert_allclose(moved(arrays), expected, atol=3e-7)
+    assert metrics["mixtailor-skipped"] == 0 and metrics["mixtailor-quarantined"] == []
+
+
+def test_types_and_order_are_those_of_the_model():
+    """Integer buffers keep their type, and are the lower median; truth values too; names keep their order."""
+    own = {**model(dtype=np.float64), "half": np.linspace(0, 1, 6, dtype=np.float16)}
+    messages = asked(strategy := RobustStrategy(mt.Comed()), own)
+    arrays, _ = strategy.aggregate_train(1, list(honest(messages, own).values()))
+    assert list(arrays) == list(own)
+    found = arrays_of(arrays)
+    assert {name: values.dtype for name, values in found.items()} == {name: own[name].dtype for name in own}
+    assert {name: array.dtype for name, array in arrays.items()} == {name: str(own[name].dtype) for name in own}
+    assert found["norm.count"] == 8 and found["norm.count"].shape == ()
+    assert found["norm.flags"].tolist() == [True, False]
+
+
+def test_one_client_cannot_set_a_counter():
+    def spoil(messages, replies):
+        replies[11] = reply(messages[11], {**trained(OWN, 11), "norm.count": np.array(2**62)})
+        return replies
+
+    assert played(RobustStrategy(mt.Krum(f=2)), spoil)[0]["norm.count"] == 8
+
+
+def test_clients_that_send_updates():
+    """With sends="updates", a reply is the difference itself."""
+    strategy = RobustStrategy(mt.Krum(f=2), sends="updates")
+    messages = asked(strategy, OWN)
+    rows = {
+        node: {n: (v - OWN[n] if v.dtype.kind == "f" else v) for n, v in trained(OWN, node).items()}
+        for node in messages
+    }
+    arrays, metrics = strategy.aggregate_train(1, [reply(messages[node], rows[node]) for node in messages])
+    chosen = rows[metrics["mixtailor-selected"][0]]
+    np.testing.assert_array_equal(arrays_of(arrays)["fc.bias"], OWN["fc.bias"] + chosen["fc.bias"])
+
+
+def test_learning_rate_and_momentum():
+    """v <- mu v + aggregate and w <- w + eta v, over two rounds; another model starts without momentum."""
+    strategy = RobustStrategy(mt.Mean(), learning_rate=0.5, momentum=0.9)
+    first, _, replies = played(strategy)
+    velocity = differences(replies, OWN).mean(axis=0)
+    np.testing.assert_allclose(moved(first), 0.5 * velocity, atol=3e-7)
+    second, _, replies = played(strategy, own=first, server_round=2)
+    velocity = 0.9 * velocity + differences(replies, first).mean(axis=0)
+    np.testing.assert_allclose(moved(second, first), 0.5 * velocity, atol=3e-7)
+    smaller = {"fc.bias": OWN["fc.bias"]}
+    third, _, replies = played(strategy, own=smaller, server_round=3)
+    np.testing.assert_allclose(moved(third, smaller), 0.5 * differences(replies, smaller).mean(axis=0), atol=3e-7)
+
+
+def test_claimed_examples_count_only_where_the_user_says_so_and_are_capped():
+    """With a cap the mean is FedAvg's, of claims cut at the cap; without one, claims change nothing."""
+    claims = dict(zip(NODES, [1, 2, 3, 4, 5, 6, 7, 8, 1e6], strict=True))
+
+    def spoil(messages, _replies):
+        return {n: reply(messages[n], trained(OWN, n), **{"num-examples": claims[n]}) for n in messages}
+
+    arrays, _, replies = played(RobustStrategy(mt.Mean()), spoil)
+    rows = differences(replies, OWN)
+    np.testing.assert_allclose(moved(arrays), rows.mean(axis=0), atol=3e-7)
+    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=8), spoil)
+    weights = np.minimum([claims[node] for node in replies], 8.0)
+    np.testing.assert_allclose(moved(arrays), weights @ differences(replies, OWN) / weights.sum(), atol=3e-7)
+
+
+def test_where_claims_count_a_client_without_one_is_at_fault():
+    def spoil(messages, replies):
+        content = RecordDict({"arrays": replies[33].content["arrays"]})
+        return {**replies, 33: Message(content, reply_to=messages[33])}
+
+    assert played(RobustStrategy(mt.Krum(f=2)), spoil)[1]["mixtailor-quarantined"] == []
+    assert played(RobustStrategy(mt.Krum(f=2), examples_cap=100), spoil)[1]["mixtailor-quarantined"] == [33]
+
+
+def test_the_drawn_rule_is_in_the_metrics_by_its_place_and_in_the_log_by_its_name():
+    pool = [mt.Krum(f=2), mt.Comed(), mt.TrimmedMean(f=2)]
+    seen = set()
+    for _ in range(20):
+        with logged() as lines:
+            _, metrics, _ = played(RobustStrategy(mt.MixTailor(pool)))
+        place = metrics["mixtailor-rule"]
+        assert any(f"{pool[place]!r} on 9 clients" in line for line in lines)
+        assert bool(metrics["mixtailor-selected"]) == (place == 0)
+        seen.add(place)
+    assert len(seen) > 1  # all equal by chance: 3 times in 3^20
+
+
+def _without_a_reply(_messages, replies):
+    return {node: sent for node, sent in replies.items() if node != 33}
+
+
+def test_audited_rounds(tmp_path):
+    """The trail holds each round, with the digests of what clients sent, and verifies."""
+    pool = [mt.Krum(f=2), mt.Comed()]
+    path = tmp_path / "log"
+    places = []
+    with mt.AuditTrail.start(path, pool) as trail:
+        published = trail.commitment
+        strategy = RobustStrategy(mt.MixTailor(pool, audit=trail))
+        for server_round in (1, 2):
+            _, metrics, _ = played(strategy, _without_a_reply, server_round=server_round)
+            assert metrics["mixtailor-audit-round"] == server_round - 1
+            places.append(metrics["mixtailor-rule"])
+        receipt = trail.proof("11")
+    assert verify(path, commitment=published, receipts=[receipt]).ok
+    drawn = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [entry["index"] for entry in drawn if entry["kind"] == "draw"] == places
+
+
+def test_nothing_comes_from_a_seeded_generator(monkeypatch):
+    """Programs seed Python's and numpy's generators; neither the sample nor the draw may come from them."""
+
+    def nobody(nodes, k):
+        assert k == 0
+        return []
+
+    monkeypatch.setattr(random, "sample", nobody)
+    monkeypatch.setattr(np.random, "default_rng", None)
+    strategy = RobustStrategy(mt.MixTailor([mt.NNM(f=1) >> mt.Comed(), mt.Bucketing(size=2) >> mt.Comed()]))
+    messages = asked(strategy, OWN)
+    monkeypatch.undo()
+    replies = honest(messages, OWN)
+    monkeypatch.setattr(np.random, "default_rng", None)
+    assert strategy.aggregate_train(1, list(replies.values()))[1]["mixtailor-skipped"] == 0
+
+
+@pytest.mark.parametrize("where", ["given", "overridden", "sent"])
+def test_a_seed_that_clients_can_read_is_refused(where):
+    config = {"num-rounds": 3, "random-seed": 7}
+    given = config if where == "given" else {}
+    grid = LocalGrid(config=config if where == "overridden" else {})
+    sent = config if where == "sent" else {}
+    with pytest.raises(ValueError, match=r"holds a seed, 'random-seed', and every client can read it"):
+        asked(RobustStrategy(mt.Comed(), run_config=given), OWN, grid=grid, **sent)
+    RobustStrategy(mt.Comed(), run_config=config, public_seeds=["random-seed"])
+
+
+def test_a_rule_that_draws_from_a_seed_is_told_of():
+    with logged() as lines:
+        RobustStrategy(mt.NNM(f=1) >> mt.MixTailor([mt.Comed()], entropy=mt.SeededEntropy(1)))
+    assert any("for experiments only" in line for line in lines)
+
+
+def test_sampling_warns_where_f_is_too_low():
+    """A tenth of a hundred clients: f of the sample is the average, and the tail asks for more."""
+    grid = LocalGrid(range(100))
+    with logged() as lines:
+        strategy = RobustStrategy(mt.Krum(f=1), fraction_train=0.1)
+        assert len(asked(strategy, OWN, grid=grid)) == 10
+        asked(strategy, OWN, grid=grid)
+    said = [line for line in lines if "f_for_sampling" in line]
+    assert len(said) == 1 and "With 10 of 100 clients Byzantine and 10 sampled" in said[0]
+    assert "f = 6 would keep that below 1e-06" in said[0]
+    for options in ({"byzantine": 1}, {"fraction_train": 1.0}):
+        with logged() as lines:
+            asked(RobustStrategy(mt.Krum(f=1), **{"fraction_train": 0.1, **options}), OWN, grid=grid)
+        assert not [line for line in lines if "f_for_sampling" in line]
+
+
+def test_a_round_waits_for_as_many_clients_as_the_rule_needs():
+    assert RobustStrategy(mt.Krum(f=3)).min_train_nodes == 9
+    assert RobustStrategy(mt.Krum(f=3), min_train_nodes=12).min_train_nodes == 12
+
+
+def test_client_metrics_are_medians():
+    """A client that claims a loss of 1e30 and a million examples moves nothing; rare and mixed metrics are left out."""
+
+    def spoil(messages, replies):
+        for node in NODES[:4]:
+            replies[node] = reply(messages[node], trained(OWN, node), loss=1e30, rare=1.0, **{"num-examples": 1e6})
+        replies[99] = reply(messages[99], trained(OWN, 99), loss=[1.0], curve=[1.0, 2.0])
+        return replies
+
+    _, metrics, _ = played(RobustStrategy(mt.Comed()), spoil)
+    assert metrics["loss"] == 0.5 and not {"rare", "curve", "num-examples"} & set(metrics)
+
+
+def test_metrics_of_the_users_own_do_not_stop_aplayed():
+    """Flower's own average fails on metrics that differ; the round goes on without them."""
+
+    def fails(contents, key):
+        raise KeyError("accuracy")
+
+    with logged() as lines:
+        _, metrics, _ = played(RobustStrategy(mt.Comed(), train_metrics_aggr_fn=fails))
+    assert metrics["mixtailor-skipped"] == 0 and "loss" not in metrics
+    assert any("could not be aggregated (KeyError" in line for line in lines)
+
+
+def test_evaluation_survives_broken_replies():
+    messages = list(asked(strategy := RobustStrategy(mt.Comed()), OWN).values())
+    good = [reply(message, {}, accuracy=0.9) for message in messages[:5]]
+    bad = [
+        Message(Error(code=1, reason=None), reply_to=messages[5]),
+        Message(RecordDict(), reply_to=messages[6]),
+        Message(RecordDict({"m": MetricRecord({"accuracy": float("nan"), "x": [1]})}), reply_to=messages[7]),
+    ]
+    assert strategy.aggregate_evaluate(1, [*bad, *good]) == {"loss": 0.5, "accuracy": 0.9}
+    assert strategy.aggregate_evaluate(1, bad[:1]) is None
+
+
+def test_rules_that_need_something_to_trust_get_it():
+    """FLTrust compares with what the server's own data say, given as a client's reply would be."""
+    own_row = trained(OWN, 1234)
+    strategy = RobustStrategy(mt.FLTrust(), reference=lambda server_round, arrays: record(own_row))
+    arrays, _, replies = played(strategy)
+    reference = flat({name: own_row[name].astype(np.float64) - OWN[name] for name in OWN}, OWN)
+    np.testing.assert_allclose(moved(arrays), mt.FLTrust()(differences(replies, OWN), reference=reference), atol=1e-6)
+    with pytest.raises(ValueError, match="reference"):
+        played(RobustStrategy(mt.FLTrust()))
+    with pytest.raises(ValueError, match=r"The reference needs the arrays of the model, and is without conv\.weight"):
+        played(RobustStrategy(mt.FLTrust(), reference=lambda server_round, arrays: ArrayRecord()))
+
+
+def test_a_function_that_gives_up_does_not_stop_aplayed():
+    def fails(rows):
+        raise ArithmeticError("no solution")
+
+    with logged() as lines:
+        assert played(RobustStrategy(mt.NNM(f=1) >> fails))[1]["mixtailor-skipped"] == 1
+    assert any("a function of yours gave up on what clients sent: no solution" in line for line in lines)
+
+
+def test_a_model_that_would_overflow_is_not_taken():
+    """The mean is not robust: finite replies can still make a model that is not."""
+    huge = {**OWN, "fc.bias": np.full(5, 3e38, np.float32)}
+    strategy = RobustStrategy(mt.Mean(), learning_rate=10.0, momentum=0.5)
+    arrays, metrics, _ = played(strategy, lambda messages, _: {n: reply(messages[n], huge) for n in messages})
+    assert metrics["mixtailor-skipped"] == 1 and strategy._velocity == {}
+    np.testing.assert_array_equal(arrays["fc.bias"], OWN["fc.bias"])
+
+
+def test_the_model_itself_must_be_sound():
+    for own, said in (
+        ({"a": np.array([1.0, np.nan])}, "a holds NaN or infinity"),
+        ({"a": np.array([1, 2])}, "at least one array of real numbers"),
+        ({"a": np.zeros(2, np.complex64)}, "a is of complex numbers"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            asked(RobustStrategy(mt.Comed()), own)
+    with pytest.raises(ValueError, match="nothing was sent yet"):
+        RobustStrategy(mt.Comed()).aggregate_train(1, [])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sends": "gradients"},
+        {"learning_rate": 0.0},
+        {"momentum": 1.5},
+        {"dropouts": -1},
+        {"byzantine": 0.1},
+        {"examples_cap": -5},
+        {"most_examples": 0},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_at_once(options):
+    with pytest.raises((ValueError, TypeError), match=f"RobustStrategy needs {next(iter(options))}"):
+        RobustStrategy(mt.Comed(), **options)
+
+
+def test_no_training_at_all():
+    """fraction_train = 0 is evaluation only, as with every strategy of Flower."""
+    strategy = RobustStrategy(mt.Comed(), fraction_train=0.0)
+    assert not asked(strategy, OWN) and strategy.aggregate_train(1, []) == (None, None)
+
+
+class Notes:
+    def __init__(self):
+        self.lines = []
+
+    def log(self, step, values):
+        self.lines.append((step, dict(values)))
+
+
+def test_whole_runs_are_tracked_and_return_the_model():
+    """`start` as Flower calls it: training, evaluation of clients and of the server, all told to the tracker."""
+
+    def answer(message):
+        sent = arrays_of(message.content["arrays"])
+        if message.metadata.message_type == "evaluate":
+            return reply(message, {}, accuracy=0.7)
+        return reply(message, trained(sent, message.metadata.dst_node_id))
+
+    notes = Notes()
+    strategy = RobustStrategy(mt.MixTailor(mt.default_pool(f=1)), tracker=notes)
+    result = strategy.start(
+        LocalGrid(answer=answer),
+        record(OWN),
+        num_rounds=2,
+        train_config=ConfigRecord({"lr": 0.1}),
+        evaluate_fn=lambda server_round, arrays: MetricRecord({"error": 0.5 / (1 + server_round)}),
+    )
+    assert arrays_of(result.arrays)["norm.count"] == 9
+    assert [step for step, _ in notes.lines] == [0, 1, 1, 1, 2, 2, 2]
+    assert notes.lines[0][1] == {"server/error": 0.5}
+    assert notes.lines[1][1]["train/loss"] == 0.5 and notes.lines[1][1]["train/mixtailor-quarantined"] == 0.0
+    assert notes.lines[2][1] == {"evaluate/loss": 0.5, "evaluate/accuracy": 0.7}
+
+
+def test_a_run_in_which_every_round_is_skipped_ends_with_the_model_as_it_was():
+    result = RobustStrategy(mt.Krum(f=1)).start(LocalGrid(answer=lambda message: None), record(OWN), num_rounds=2)
+    np.testing.assert_array_equal(arrays_of(result.arrays)["fc.bias"], OWN["fc.bias"])

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from mixtailor._checks import MissingPackageError
-from mixtailor.cli import aggregate, arena, attacks, audit, certify, demo, report, reproduce, rules, version
+from mixtailor.cli import aggregate, arena, attacks, audit, bench, certify, demo, report, reproduce, rules, version
 from mixtailor.cli import run as run_command
 from mixtailor.cli._output import complain
 
@@ -22,6 +22,7 @@ COMMANDS = {
     "arena": arena,
     "report": report,
     "certify": certify,
+    "bench": bench,
     "rules": rules,
     "attacks": attacks,
     "aggregate": aggregate,

@@ -3,7 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["Json", "complain", "console", "say", "show_json", "table"]
+__all__ = ["Json", "complain", "console", "say", "show_json", "status", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -30,6 +31,16 @@ def complain(message: str) -> None:
 def say(text: str) -> None:
     """Plain text, wrapped where the terminal ends."""
     console().print(escape(text), soft_wrap=not sys.stdout.isatty())
+
+
+@contextmanager
+def status(text: str) -> Iterator[Callable[[str], None]]:
+    """A line on stderr that moves while something takes its time, on a terminal; call what it gives to change it."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    with Console(stderr=True).status(escape(text)) as shown:
+        yield lambda text: shown.update(escape(text))
 
 
 def show_json(value: object) -> None:

@@ -1,9 +1,7 @@
 """``mixtailor certify``."""
 
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,7 @@ import typer
 
 from mixtailor._checks import nearest, plural
 from mixtailor.cli import _training
-from mixtailor.cli._output import Json, complain, console, say, show_json, table
+from mixtailor.cli._output import Json, complain, console, say, show_json, status, table
 
 if TYPE_CHECKING:
     from mixtailor.attacks import Attack
@@ -61,7 +59,7 @@ def command(
         judged = _rule(rule, f, known[0].workers)
         made = [_made(name, item, judged) for name, item in zip(names, chosen, strict=True)]
         told = f"Judging {rule} under {plural(len(made), 'attack')} at {plural(len(known), 'state')} ..."
-        with _status(told):
+        with status(told):
             found = certify(judged, known, made, f, confidence=confidence)
     if as_json:
         show_json({"folder": str(folder), "labels": names, **json.loads(found.to_json())})
@@ -177,11 +175,3 @@ def _word(verdict: Any) -> str:
 def _numbers(products: "Sequence[Interval]") -> tuple[str, str]:
     worst = min(products, key=lambda product: product.low)
     return f"{worst.value:.2g}", f"{worst.low:.2g} to {worst.high:.2g}"
-
-
-def _status(text: str) -> Any:
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(text)

@@ -23,7 +23,7 @@ from mixtailor.testing.laws import FixedKey
 FILES = ("npy_files", "safetensors_files")
 COSTLY = (*FILES, "on_device")
 torch.set_num_threads(1)  # updates are tiny here
-MEMORY = Path("/dev/shm")  # noqa: S108  # files of a case live there where it exists: a disk is slower and learns nothing
+MEMORY = Path("/dev/shm")  # files of a case live there where it exists: a disk is slower and learns nothing
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Case:
     aggregations: int = 0
 
     @classmethod
+    @np.errstate(all="ignore")
     def of(cls, seed: int, index: int) -> Case:
         """The case of a seed: the same one at any time."""
         rng = np.random.default_rng([seed, index])
@@ -57,8 +58,9 @@ class Case:
         given = inputs.made(rng, n, f)
         if overfull:
             given = _spoilt(given, f + 1, rng)
-        honest = given.rows[given.honest] if given.honest else given.rows[:1]
-        reference = inputs.cast(honest[np.isfinite(honest).all(axis=1)].astype(np.float64).mean(axis=0), honest.dtype)
+        sound = given.rows[np.isfinite(given.rows).all(axis=1) & ~np.isin(np.arange(n), given.byzantine)]
+        trusted = sound.astype(np.float64).mean(axis=0) if len(sound) else np.zeros(given.rows.shape[1])
+        reference = inputs.cast(trusted, given.rows.dtype)
         names = list(homes.HOMES)
         home = names[rng.integers(len(names))] if rng.random() < 0.5 else "matrix"
         if home in COSTLY and rng.random() < 0.6:
@@ -117,7 +119,7 @@ class Case:
             yield from self._elsewhere(result, update)
 
     def _may_refuse(self) -> bool:
-        """A similarity filter may leave too few rows, and a plain callable takes no files: they say so, as documented."""
+        """A similarity filter may leave too few rows, and a plain callable takes no files: they say so."""
         plain = [rule for rule in getattr(self.rule, "rules", ()) if isinstance(rule, mt.Plain)]
         filters = [part for part in promises.fronts(self.rule) if isinstance(part, mt.SimilarityFilter)]
         return bool(filters) or (bool(plain) and self.home in FILES)
@@ -127,9 +129,8 @@ class Case:
         try:
             result = self.ask(self.rule, sent, reference, **honest)
         except mt.FaultError as refusal:
-            if not set(refusal.rows) <= set(self.given.faulty) or len(refusal.rows) <= self.rule.tolerates(
-                len(self.given.rows)
-            ):
+            allowed = self.rule.tolerates(len(self.given.rows))
+            if not set(refusal.rows) <= set(self.given.faulty) or len(refusal.rows) <= allowed:
                 yield f"rows {self.given.faulty} are faulty and {refusal.rows} were named"
             if " and f = " not in str(refusal) or not str(refusal).endswith("."):
                 yield f"the refusal is no sentence: {refusal}"

@@ -51,7 +51,8 @@ def made(rng: np.random.Generator, n: int, f: int) -> Input:
         attack = ATTACKS[rng.integers(len(ATTACKS))]
         for row in byzantine:
             own = ATTACKS[rng.integers(len(ATTACKS))] if attack == "each another" else attack
-            rows[row] = _lie(own, rng, truthful if len(truthful) else honest, dtype)
+            with np.errstate(all="ignore"):
+                rows[row] = _lie(own, rng, truthful if len(truthful) else honest, dtype)
     faulty = tuple(int(row) for row in byzantine if not np.isfinite(rows[row]).all())
     return Input(rows, tuple(int(row) for row in byzantine), faulty, kind, attack)
 
@@ -59,7 +60,7 @@ def made(rng: np.random.Generator, n: int, f: int) -> Input:
 def cast(values: Any, dtype: Any) -> Any:
     """In the type that workers send; what it cannot hold becomes its largest number."""
     largest = np.finfo(dtype).max
-    with np.errstate(all="ignore"):
+    with np.errstate(over="ignore"):
         return np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=largest, neginf=-largest).clip(
             -float(largest), float(largest)
         ).astype(dtype)  # fmt: skip
@@ -121,8 +122,7 @@ def _lie(attack: str, rng: np.random.Generator, honest: Any, dtype: Any) -> Any:
     """One Byzantine row."""
     d, info = honest.shape[1], np.finfo(dtype)
     known = honest.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = (np.nan_to_num(value) for value in (known.mean(axis=0), known.std(axis=0)))
+    mean, spread = (np.nan_to_num(value) for value in (known.mean(axis=0), known.std(axis=0)))
     largest, where = float(info.max), rng.integers(d)
     one = honest[rng.integers(len(honest))].copy()
     match attack:

@@ -15,6 +15,7 @@ from mixtailor.rules import Aggregation, Rule
 from mixtailor.testing.laws import reads_all
 
 BOXED = (mt.Comed, mt.TrimmedMean)
+HULLS = (*BOXED, mt.Krum, mt.MultiKrum, mt.Medoid, mt.Meamed, mt.GeometricMedian)
 WIDE = np.longdouble
 
 
@@ -113,7 +114,8 @@ class Bounds:
         between = np.sqrt(((self.honest[:, None] - self.honest[None]) ** 2).sum(axis=2)).max()
         away = np.sqrt(((self.update - self.honest) ** 2).sum(axis=1)).max()
         if not away <= bound * between * (1 + WIDE(1e-6)) + self.slack:
-            yield f"the answer is {float(away / between if between else np.inf):.4g} D away, and {bound:.4g} is the most"
+            far = float(away / between) if between else float("inf")
+            yield f"the answer is {far:.4g} D away, and {bound:.4g} is the most"
 
     def _similar(self, rule: Rule) -> bool:
         """Whether a filter may take honest rows away because they are similar: then it promises nothing."""
@@ -180,9 +182,7 @@ def _parts(front: Any) -> list[Any]:
 def _shortest(chain: Chain, lengths: Any) -> Any:
     """The most that a row measures when it leaves the pre-aggregations, where they clip; rules stay within the box."""
     last = _last(chain)
-    if not isinstance(
-        last, (mt.Comed, mt.TrimmedMean, mt.Krum, mt.MultiKrum, mt.Medoid, mt.Meamed, mt.GeometricMedian)
-    ):
+    if not isinstance(last, HULLS):
         return None
     most = None
     for place, front in enumerate(fronts(chain)):

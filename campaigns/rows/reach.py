@@ -3,8 +3,8 @@ r"""How far from the honest rows a rule's answer can be, whatever f rows hold, i
 Published coefficients are checked as they are. This is for rules without one as well: a bound that follows from the
 definition by the triangle inequality. It is loose, and still no rule that one far row moves can keep it.
 
-D is the largest Euclidean distance between honest rows. From Euclidean distances to those in l_p and back costs a factor
-:math:`c = d^{|1/2 - 1/p|}`. `reach` is R such that :math:`\lVert U - h \rVert_2 \le R D` for every honest row h.
+D is the largest Euclidean distance between honest rows. From Euclidean distances to those in l_p and back costs a
+factor :math:`c = d^{|1/2 - 1/p|}`. `reach` is R such that :math:`\lVert U - h \rVert_2 \le R D` for every honest row h.
 """
 
 from __future__ import annotations

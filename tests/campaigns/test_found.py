@@ -1,0 +1,70 @@
+"""What campaigns found, each as the smallest input that shows it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+
+LARGEST = np.finfo(np.float64).max
+LEAST = np.finfo(np.float64).smallest_subnormal
+
+
+@pytest.mark.parametrize(
+    "rule", [mt.Krum(1), mt.MultiKrum(1), mt.Medoid(), mt.ARC(1) >> mt.Krum(1, p=16), mt.DnC(1), mt.SMEA(1)], ids=repr
+)
+@pytest.mark.parametrize("far", [LARGEST, -LARGEST / 2, LEAST])
+def test_a_row_at_the_edge_of_float64_raises_no_warning(rule: mt.Rule, far: float) -> None:
+    """Where warnings are errors, it would let one worker stop the server."""
+    rows = np.random.default_rng(0).normal(size=(8, 3))
+    rows[0] = far
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(rule(rows)).all()
+
+
+@pytest.mark.parametrize("chain", [mt.Medoid(), mt.Resampling(repeats=1) >> mt.Medoid()], ids=repr)
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_medoid_is_not_the_far_row(chain: mt.Rule, share: float) -> None:
+    """Sums of distances of 1e308 overflow to minus infinity, which is the least of all scores."""
+    rows = np.zeros((5, 46))
+    rows[:2] = share * LARGEST
+    assert np.array_equal(chain(rows), np.zeros(46))
+
+
+@pytest.mark.parametrize("rule", [mt.Krum(2), mt.Krum(2, p=np.inf), mt.MultiKrum(2), mt.Bulyan(2), mt.MDA(2)], ids=repr)
+@pytest.mark.parametrize("size", [1e231, 1e-231])
+def test_rows_whose_squares_are_no_numbers_are_still_told_apart(rule: mt.Rule, size: float) -> None:
+    """With all scores equal, the row of the lowest index would win: the attacker's."""
+    rows = size * np.random.default_rng(1).normal(size=(13, 2))
+    rows[0], rows[10] = 1e60 * size, -1e60 * size
+    assert np.abs(rule(rows)).max() < 10 * size
+
+
+@pytest.mark.parametrize("p", [1.0, 3.0, 16.0])
+def test_a_geometric_median_of_the_least_numbers(p: float) -> None:
+    """A millionth of the least number is zero, and its inverse no weight."""
+    rows = LEAST * np.array([[-35.0, 22.0], [40.0, -41.0], [0.0, 0.0], [1.0, 2.0]])
+    assert np.abs(mt.GeometricMedian(p=p)(rows)).max() <= 41 * LEAST
+
+
+@pytest.mark.parametrize("rule", [mt.SMEA(2), mt.DnC(2), mt.CAF(2), mt.GeometricMedian()], ids=repr)
+def test_spectra_of_the_least_numbers_beside_a_large_one(rule: mt.Rule) -> None:
+    """One over a distance of 1e-323 is infinite, and the eigenvalues of such a matrix stopped the server."""
+    rows = LEAST * np.random.default_rng(2).integers(-50, 51, size=(7, 4))
+    rows[3], rows[5] = 7e14, -5e31
+    assert np.isfinite(rule(rows)).all()
+
+
+def test_the_least_spread_of_the_largest_rows() -> None:
+    """Rows farther apart than any square can say leave no candidates."""
+    signs = np.random.default_rng(3).choice([-1.0, 1.0], size=(9, 2))
+    assert np.isfinite(mt.SMEA(2)(0.8 * LARGEST * signs)).all()
+
+
+def test_trust_in_a_row_too_short_to_be_measured() -> None:
+    """The inverse of its length is infinite."""
+    rows = np.full((5, 3), 1e30)
+    rows[1] = LEAST * np.array([-6.0, 1.0, 28.0])
+    assert np.isfinite(mt.FLTrust()(rows, reference=rows[1])).all()

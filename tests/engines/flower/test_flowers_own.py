@@ -92,7 +92,7 @@ def test_a_float_counter_comes_back_from_their_average():
 
 
 def test_their_distances_come_from_norms():
-    """Where weights are large, float32 norms swallow the distances between clients: not one digit is right. Ours are."""
+    """Where weights are large, float32 norms swallow the distances between clients: no digit is right. Ours are."""
     rng = np.random.default_rng(0)
     own = {"w": np.full(1000, 1e6, np.float32)}
     rows = {

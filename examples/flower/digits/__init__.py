@@ -1,0 +1,1 @@
+"""Handwritten digits, learnt by Flower clients of which some lie."""

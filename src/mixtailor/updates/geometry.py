@@ -90,7 +90,8 @@ def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":
         # In units of each row's own distance the products are cosines, and nothing over- or underflows on the way.
         # A distance that has no inverse has no square either: its row is the one that all is about.
         scales = np.where(away > _INVERTIBLE, away, 1.0)
-        cosines = root.gram(about, 1.0 / scales, origin=origin)
+        # Differences of rows beyond half of the largest number overflow: they count as at right angles, and no more.
+        cosines = np.nan_to_num(root.gram(about, 1.0 / scales, origin=origin), nan=0.0, posinf=0.0, neginf=0.0)
         capped = np.minimum(scales, _BEYOND)
         root._products[about] = cosines * capped[:, None] * capped[None, :]
     return root._products[about]

@@ -26,7 +26,7 @@ PATIENCE = 300.0  # seconds that a victim may take once it is left alone
 
 
 def campaign(kills: int, seed: int, *, state: Path | None = None) -> dict[str, Any]:
-    """Kill so many times in all; each fifth trial fills the disk instead."""
+    """Kill so many times in all; each fourth trial fills the disk instead."""
     ledger, clock = Ledger.opened(state, "kills", seed), Clock()
     index = ledger.through
     while ledger.counts.get("kills", {}).get("all", 0) < kills:
@@ -52,7 +52,7 @@ def trial(seed: int, index: int) -> Tally:
     variant = int(rng.integers(VARIANTS))
     tally.count(victim=victim.name)
     try:
-        problems = (_full if rng.random() < 0.2 else _killed)(victim, folder, variant, rng, tally)
+        problems = (_full if rng.random() < 0.25 else _killed)(victim, folder, variant, rng, tally)
     except Exception:  # a check that cannot read what a kill left
         problems = [traceback.format_exc(limit=-3)]
     finally:
@@ -104,7 +104,7 @@ def _killed(victim: Victim, folder: Path, variant: int, rng: np.random.Generator
 def _full(victim: Victim, folder: Path, variant: int, rng: np.random.Generator, tally: Tally) -> list[str]:
     """The disk fills up, the work fails with the system's words, room is made, and the work goes on."""
     expected, _ = undisturbed(victim.name, variant)
-    size = int(rng.choice([4096, 16384, 65536, 262144, 524288]))
+    size = int(rng.choice([4096, 8192, 16384, 32768, 65536, 131072]))
 
     def work(tell: Callable[[Any], None]) -> None:
         how, room = small(folder, size)

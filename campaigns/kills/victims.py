@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import io
 import json
-import os
+import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -129,22 +132,12 @@ class Files(Victim):
     RULES = ("comed", "krum", "trimmed_mean")
 
     def work(self, folder: Path, seed: int, tell: Tell) -> None:
-        paths = self._files(folder, seed)
+        paths = _files(seed)
         for step in range(12):
             with contextlib.redirect_stdout(io.StringIO()):
                 aggregate.command(paths, folder / "out.npy", rule=self.RULES[step % 3], f=1)
             tell([step])
         tell(hashlib.sha256((folder / "out.npy").read_bytes()).hexdigest())
-
-    def _files(self, folder: Path, seed: int) -> list[Path]:
-        rows = np.random.default_rng(seed).normal(size=(6, 20_000)).astype(np.float32)
-        paths = [folder / f"{row}.npy" for row in range(len(rows))]
-        for path, row in zip(paths, rows, strict=True):
-            partial = path.with_suffix(".new")
-            with open(partial, "wb") as file:
-                np.save(file, row)
-            os.replace(partial, path)
-        return paths
 
     def broken(self, folder: Path, seed: int, told: list[Any]) -> Iterator[str]:
         steps = [item[0] for item in told if isinstance(item, list)]
@@ -152,7 +145,7 @@ class Files(Victim):
             if steps:
                 yield "an answer was reported and is not there"
             return
-        rows = np.random.default_rng(seed).normal(size=(6, 20_000)).astype(np.float32)
+        rows = np.stack([np.load(path) for path in _files(seed)])
         answers = [mt.Comed()(rows), mt.Krum(1)(rows), mt.TrimmedMean(1)(rows)]
         found = np.load(folder / "out.npy", allow_pickle=False)
         which = [k for k, answer in enumerate(answers) if np.array_equal(found, answer)]
@@ -160,6 +153,18 @@ class Files(Victim):
             yield "the answer on disk is none that was ever made"
         elif steps and which[0] not in {steps[-1] % 3, (steps[-1] + 1) % 3, 0}:  # 0 is where the next life begins
             yield "the answer on disk is older than what was reported"
+
+
+@cache
+def _files(seed: int) -> list[Path]:
+    """What is aggregated, in a folder that no kill and no full disk touches."""
+    folder = Path(tempfile.mkdtemp(prefix="kills-inputs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    rows = np.random.default_rng(seed).normal(size=(6, 20_000)).astype(np.float32)
+    paths = [folder / f"{row}.npy" for row in range(len(rows))]
+    for path, row in zip(paths, rows, strict=True):
+        np.save(path, row)
+    return paths
 
 
 class Audited(Victim):

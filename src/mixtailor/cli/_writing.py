@@ -45,7 +45,7 @@ def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
     """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32."""
     suffix = out.suffix.lower()
     if suffix == ".npy":
-        _atomically(out, lambda file: np.lib.format.write_array(file, np.asarray(answer), allow_pickle=False))
+        _atomically(out, lambda file: np.lib.format.write_array(_Plain(file), np.asarray(answer), allow_pickle=False))
     elif suffix == ".npz":
         _atomically(out, lambda file: _npz(file, answer))
     else:
@@ -69,6 +69,13 @@ def _atomically(out: Path, fill: Callable[[IO[bytes]], None]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+class _Plain:
+    """A file that numpy does not take for one: writing to those itself, it tells of a full disk without saying so."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
 
 
 def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:

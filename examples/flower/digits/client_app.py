@@ -1,17 +1,20 @@
-"""The clients. Those whose partition is below `byzantine` lie; nobody would write this part of a real one."""
+"""The clients. They know nothing of mixtailor, but for those that are made to lie, to see what comes of it."""
 
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from digits import task
-from mixtailor.attacks import registry
-from mixtailor.engines.flower import byzantine_mod
 
 
 def lies(message: Message, context: Context, call_next):
+    """A mod: clients whose partition is below `byzantine` send what an attack makes of their update."""
     config = context.run_config
     if config["attack"] == "none" or config["collude"] or context.node_config["partition-id"] >= config["byzantine"]:
         return call_next(message, context)
+
+    from mixtailor.attacks import registry
+    from mixtailor.engines.flower import byzantine_mod
+
     return byzantine_mod(registry.make(config["attack"]))(message, context, call_next)
 
 

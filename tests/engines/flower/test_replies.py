@@ -143,6 +143,38 @@ def test_too_few_clients_answer():
     assert any("Krum(f=1) needs at least 5 replies (n >= 2f + 3) and got 4" in line for line in lines)
 
 
+def test_a_client_cannot_answer_for_another():
+    """On a network, messages have ids. A reply in another's name is left out, and its sender is the one without."""
+
+    def spoil(messages, _replies):
+        for message in messages.values():
+            message.metadata.__dict__["_message_id"] = f"question {message.metadata.dst_node_id}"
+        replies = {node: reply(messages[node], trained(OWN, node)) for node in messages}
+        replies[33].metadata.__dict__["_src_node_id"] = 44
+        return replies
+
+    with logged() as lines:
+        _, metrics, _ = played(RobustStrategy(mt.Krum(f=2)), spoil)
+    assert metrics["mixtailor-quarantined"] == [33] == metrics["mixtailor-absent"], lines
+
+
+def test_the_superlink_answers_for_a_client_that_is_gone():
+    """Its error has the SuperLink's own id, and tells by the question that it answers who is meant."""
+
+    def spoil(messages, _replies):
+        for message in messages.values():
+            message.metadata.__dict__["_message_id"] = f"question {message.metadata.dst_node_id}"
+        replies = {node: reply(messages[node], trained(OWN, node)) for node in messages}
+        replies[33] = Message(Error(code=3, reason="gone"), reply_to=messages[33])
+        replies[33].metadata.__dict__["_src_node_id"] = 1
+        return replies
+
+    with logged() as lines:
+        _, metrics, _ = played(RobustStrategy(mt.Krum(f=2)), spoil)
+    assert metrics["mixtailor-quarantined"] == [33]
+    assert any("node 33 is quarantined: an error (code 3: gone)" in line for line in lines)
+
+
 def test_replies_that_nobody_asked_for_are_left_out():
     other = RobustStrategy(mt.Mean(), min_train_nodes=1, min_available_nodes=1)
     stray = honest(asked(other, OWN, grid=LocalGrid([5])), OWN)

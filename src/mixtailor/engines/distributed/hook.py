@@ -49,13 +49,14 @@ class RobustHook:
     >>> model(torch.ones(4, 2)).sum().backward()
     >>> hook.last.n, model.module.weight.grad
     (1, tensor([[4., 4.]]))
+    >>> del model
     >>> dist.destroy_process_group()
 
     Notes
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
     DDP's own hooks it divides by nothing, since a rule's answer is an update already. Buckets of several types are
-    aggregated in the widest of them.
+    aggregated in the widest of them. Drop the DDP model before `destroy_process_group`, as the example does.
     """
 
     def __init__(

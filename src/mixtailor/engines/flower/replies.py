@@ -120,34 +120,35 @@ class Collected:
 
 
 def collect(
-    replies: Iterable[Message], asked: Sequence[int], model: Model, claims: Claims, *, dropouts: int = 0
+    replies: Iterable[Message], asked: Sequence[Message], model: Model, claims: Claims, *, dropouts: int = 0
 ) -> Collected:
     """Sort the replies. Whatever a client sent, it is this client's fault alone.
 
     Parameters
     ----------
     replies : iterable of Message
-    asked : sequence of int
-        The clients that were asked.
+    asked : sequence of Message
+        What clients were asked.
     model : Model
         What they were sent.
     claims : Claims
     dropouts : int
         How many absent clients are excused: they are no rows, and take nothing from f.
     """
-    by_node: dict[int, list[Message]] = {node: [] for node in asked}
+    by_node: dict[int, list[Message]] = {message.metadata.dst_node_id: [] for message in asked}
     strangers = []
+    questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
     for message in replies:
-        node = message.metadata.src_node_id
+        node = _sender(message, questions)
         if node in by_node:
             by_node[node].append(message)
         else:
             reason = f": {shown(message.error.reason)}" if message.has_error() else ""
-            strangers.append(f"{node}{reason}")
-    silent = [node for node in asked if not by_node[node]]
-    failed = [node for node in asked if len(by_node[node]) == 1 and by_node[node][0].has_error()]
+            strangers.append(f"{message.metadata.src_node_id}{reason}")
+    silent = [node for node, sent in by_node.items() if not sent]
+    failed = [node for node, sent in by_node.items() if len(sent) == 1 and sent[0].has_error()]
     excused = [*silent, *failed][:dropouts]
-    found = Collected([node for node in asked if node not in set(excused)])
+    found = Collected([node for node in by_node if node not in set(excused)])
     found.absent, found.excused, found.strangers = [*silent, *failed], excused, strangers
     for place, node in enumerate(found.nodes):
         try:
@@ -161,6 +162,18 @@ def collect(
         except Exception as error:  # a message may be broken in ways that nobody has thought of
             found.faults[place] = f"not an update ({type(error).__name__}: {shown(error)})"
     return found
+
+
+def _sender(message: Message, questions: dict[str, int]) -> int | None:
+    """The client that a message is from. What it says of itself and what it answers must be in accord.
+
+    For a client that is gone, the SuperLink answers in its own name.
+    """
+    node, question = message.metadata.src_node_id, message.metadata.reply_to_message_id
+    if question not in questions or not question:  # messages have no ids before they were sent
+        return node if "" in questions else None
+    owner = questions[question]
+    return owner if message.has_error() or node == owner else None
 
 
 def _content(messages: Sequence[Message]) -> RecordDict:

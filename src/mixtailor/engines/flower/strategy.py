@@ -129,7 +129,7 @@ class RobustStrategy(FedAvg):
         self.claims = Claims(self.weighted_by_key, examples_cap, most_examples)
         self.public_seeds = frozenset(public_seeds)
         self._model: Model | None = None
-        self._asked: list[int] = []
+        self._asked: list[Message] = []
         self._velocity: dict[str, Values] = {}
         self._warned: set[tuple[int, int]] = set()
         self._refuse_seeds(run_config or {}, "run_config")
@@ -161,12 +161,13 @@ class RobustStrategy(FedAvg):
         # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
         # ours: Flower's comes from a generator that programs seed.
         _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
-        self._asked = secrets.SystemRandom().sample(connected, wanted)
+        nodes = secrets.SystemRandom().sample(connected, wanted)
         _log.info("configure_train: sampled %d of %d clients", wanted, len(connected))
         self._warn_of_sampling(len(connected), wanted)
         config["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        return self._construct_messages(record, self._asked, MessageType.TRAIN)
+        self._asked = list(self._construct_messages(record, nodes, MessageType.TRAIN))
+        return self._asked
 
     def _refuse_seeds(self, config: Mapping[str, Any], where: str) -> None:
         found = [key for key in config if "seed" in str(key).lower() and key not in self.public_seeds]

@@ -1,0 +1,29 @@
+"""Flower's simulation engine, on Ray, by the command that users type: 12 clients, of which 2 attack."""
+
+import json
+
+import pytest
+from engines.flower.processes import flower
+
+
+@pytest.mark.parametrize(
+    ("config", "quarantined"),
+    [('attack="non_finite"', 2), ("collude=true", 0)],
+    ids=["alone", "colluding"],
+)
+def test_twelve_clients_two_attack(tmp_path, config, quarantined):
+    """The model learns all the same; clients that send NaN are named in every round."""
+    report = tmp_path / "report.json"
+    with flower(tmp_path) as processes:
+        processes.superlink("--simulation")
+        size = "num-supernodes=12 client-resources-num-cpus=1 init-args-num-cpus=2"
+        settings = f'num-server-rounds=2 local-steps=60 byzantine=2 f=2 report="{report}" {config}'
+        said = processes.run("--federation-config", size, "--run-config", settings)
+    found = json.loads(report.read_text())
+    assert f"accuracy {found['accuracy']:.3f}" in said
+    assert found["accuracy"] > 0.7, said  # 0.125 before training
+    assert len(found["rounds"]) == 2
+    for metrics in found["rounds"].values():
+        assert metrics["mixtailor-received"] == 12 and metrics["mixtailor-skipped"] == 0
+        assert len(metrics["mixtailor-quarantined"]) == quarantined
+    assert said.count("is quarantined: not finite") == 2 * quarantined

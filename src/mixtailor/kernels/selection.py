@@ -7,7 +7,17 @@ import numpy.typing as npt
 
 from mixtailor.kernels._numba import kernel
 
-__all__ = ["equal_pairs", "in_range", "krum_picks", "same_rows", "weiszfeld"]
+__all__ = [
+    "equal_pairs",
+    "euclidean_median",
+    "in_range",
+    "krum_picks",
+    "median",
+    "medoid",
+    "products_about_medoid",
+    "same_rows",
+    "weiszfeld",
+]
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +56,43 @@ def same_rows(matrix: Array) -> Array:
                     same[i, j] = same[j, i] = False
                     break
     return same
+
+
+@kernel
+def median(values: Array) -> float:
+    """The median of a few numbers; halves cannot overflow."""
+    ordered = np.sort(values)
+    return float(ordered[(len(values) - 1) // 2] / 2 + ordered[len(values) // 2] / 2)
+
+
+@kernel
+def medoid(distances: Array) -> int:
+    """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
+    rank = len(distances) // 2
+    middle, least = 0, np.inf
+    for i in range(len(distances)):
+        reach = np.partition(distances[i].copy(), rank)[rank]
+        if reach < least:
+            middle, least = i, reach
+    return middle
+
+
+@kernel
+def products_about_medoid(distances: Array, rows: int, far: float, most: float) -> tuple[int, Array, Array]:
+    """The medoid of the first rows, inner products of all about it, from squares, and who is `far` medians away.
+
+    Where somebody is, the products have lost the digits of the others. Distances count as no more than `most`.
+    """
+    n = len(distances)
+    middle = medoid(distances[:rows, :rows])
+    away = np.minimum(distances[middle], most)
+    beyond = away > far * median(away[:rows])
+    products = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            apart = min(distances[i, j], most)
+            products[i, j] = (away[i] * away[i] + away[j] * away[j] - apart * apart) / 2
+    return middle, products, beyond
 
 
 @kernel
@@ -89,6 +136,47 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
         picks[step] = best
         gone[best] = True
     return picks
+
+
+@kernel
+def euclidean_median(
+    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, beyond: float, limit: int
+) -> tuple[Array, int, float]:
+    """The geometric median's weights from the rows' distances and their inner products about the row `middle`.
+
+    Starts at the mean of the floor(n/2) + 1 rows nearest to that row; smoothing and tolerance are in units of the
+    median distance to the start. Rows that are `beyond` so many median distances have no weight. Returns the weights,
+    the iterations taken, and how far there was still to go.
+    """
+    n = len(distances)
+    away = distances[middle]
+    start = np.zeros(n)
+    start[np.argsort(away, kind="mergesort")[: n // 2 + 1]] = 1.0 / (n // 2 + 1)
+    near = np.flatnonzero(away <= beyond * max(median(away), 1e-160))
+    count = len(near)
+    inner = np.empty((count, count))
+    for i in range(count):
+        for j in range(count):
+            inner[i, j] = products[near[i], near[j]]
+    begin = start[near]
+    mixed = np.empty(count)
+    square = 0.0
+    for i in range(count):
+        total = 0.0
+        for j in range(count):
+            total += inner[i, j] * begin[j]
+        mixed[i] = total
+        square += total * begin[i]
+    gaps = np.empty(count)
+    for i in range(count):
+        gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
+    scale = median(gaps)
+    if scale == 0.0:
+        return start, 0, 0.0
+    found, iterations, left = weiszfeld(inner, begin, smoothing * scale, tolerance * scale, limit)
+    weights = np.zeros(n)
+    weights[near] = found
+    return weights, iterations, left / scale
 
 
 @kernel

@@ -14,7 +14,7 @@ def neighbour_scores(distances: Floats, neighbours: int, power: float = 2.0) -> 
 
     Summed from the smallest up, so that one far neighbour does not swallow the digits of the near ones.
     """
-    others = np.sort(distances + np.diag(np.full(len(distances), -1.0)), axis=1)[:, 1:]
+    others = np.sort(distances, axis=1)[:, 1:]  # without the row itself, whose distance is zero
     if len(others) > 1:
         others = _in_units(others, float(others[:, len(others) // 2 - 1].min()))
     scores: Floats = (np.minimum(others[:, :neighbours], _LARGEST) ** power).sum(axis=1)
@@ -39,5 +39,6 @@ def closest(scores: Floats, count: int) -> Integers:
 
 def nearest(distances: Floats, count: int) -> Integers:
     """For each row the `count` rows nearest to it, itself first; ties to the lower index: (n, count)."""
-    own = distances + np.diag(np.full(len(distances), -1.0))
+    own = distances.copy()
+    own.flat[:: len(own) + 1] = -1.0
     return np.argsort(own, axis=1, kind="stable")[:, :count]

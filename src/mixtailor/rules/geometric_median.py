@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive
-from mixtailor.kernels.selection import weiszfeld
+from mixtailor.kernels.selection import euclidean_median
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
@@ -94,21 +94,11 @@ class GeometricMedian(Rule):
     def _euclidean(self, updates: Updates) -> Point:
         distances = updates.distances(2.0)
         middle = medoid(distances)
-        start = np.zeros(updates.n)
-        start[np.argsort(distances[middle], kind="stable")[: updates.n // 2 + 1]] = 1.0 / (updates.n // 2 + 1)
-        near = distances[middle] <= _BEYOND * max(median(distances[middle]), 1e-160)
-        products = updates.products(updates.row(middle)) * (near[:, None] & near[None, :])
-        away = _distances(products, start)[near]
-        scale = median(away)
-        if scale == 0.0:
-            return updates.combine(start, iterations=0, residual=0.0)
-        limit = self.limit or 10_000
-        weights, iterations, moved = weiszfeld(
-            products[np.ix_(near, near)], start[near], SMOOTHING * scale, self.tolerance * scale, limit
+        products = updates.products(updates.row(middle))
+        found = euclidean_median(
+            distances, products, middle, SMOOTHING, float(self.tolerance), _BEYOND, self.limit or 10_000
         )
-        spread = np.zeros(updates.n)
-        spread[near] = weights
-        return self._finish(updates, spread, iterations, moved / scale)
+        return self._finish(updates, *found)
 
     def _by_passes(self, updates: Updates) -> Point:
         return updates.remember(answer_key(self), lambda: together([self], updates)[0])
@@ -187,11 +177,6 @@ def together(medians: Sequence[GeometricMedian], updates: Updates) -> list[Point
         for place, distances in zip(places, each, strict=True):
             advance(place, distances)
     return found
-
-
-def _distances(products: Floats, weights: Floats) -> Floats:
-    mixed = products @ weights
-    return np.sqrt(np.maximum(np.diag(products) - 2 * mixed + weights @ mixed, 0.0))
 
 
 def _weights(distances: Floats, scale: float) -> Floats:

@@ -91,6 +91,10 @@ class Updates(Passes):
         self._centred: dict[bytes, geometry.Centred] = {}
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
+    def _rows_of_root(self) -> Integers | None:
+        """Which rows of the root these are, no two the same; None where they are no rows of it."""
+        return np.arange(self.n) if self.root is self else None
+
     # What a home or a view implements.
 
     @property
@@ -283,6 +287,11 @@ class Updates(Passes):
                 self._products[-1] = self._gram_about_origin()
             return self._products[-1]
         if isinstance(about, Combination) and about.updates.root is self.root:
+            rows, used = self._rows_of_root(), np.nonzero(about.weights)[0]
+            if rows is not None and about.updates is self and len(used) == 1 and about.weights[used[0]] == 1.0:
+                known = geometry.products_about(self.root, rows, int(used[0]))
+                if known is not None:
+                    return known
             aim = about.weights @ about.updates.weights
             return geometry.products(self.root, self.weights - aim)
         beside = self.beside(about)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mixtailor.kernels.selection import same_rows
+from mixtailor.kernels.selection import median, medoid, products_about_medoid, same_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,20 +40,9 @@ class Centred(NamedTuple):
     """Inner products of some points of the root about one of them."""
 
     points: "Integers"  # rows of the root that take part; root.n stands for the origin
+    middle: int  # which of them all is about
     products: "Floats"
     far: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # which of them are far from the medoid
-
-
-def medoid(distances: "Floats") -> int:
-    """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
-    rank = len(distances) // 2
-    return int(np.argmin(np.partition(distances, rank, axis=1)[:, rank]))
-
-
-def median(values: "Floats") -> float:
-    """The median of a few numbers, without the checks that make numpy's ten times slower."""
-    ordered = np.sort(values)
-    return float(ordered[(len(values) - 1) // 2] / 2 + ordered[len(values) // 2] / 2)  # halves cannot overflow
 
 
 def centred(root: "Updates", points: "Integers") -> Centred:
@@ -67,18 +56,16 @@ def centred(root: "Updates", points: "Integers") -> Centred:
 def _about_medoid(root: "Updates", points: "Integers") -> Centred:
     origin = bool(len(points)) and points[-1] == root.n
     rows = points[:-1] if origin else points
-    between = root.distances(2.0)[np.ix_(rows, rows)]
-    middle = medoid(between)
+    between = root.distances(2.0)
+    if len(rows) < root.n:
+        between = between[np.ix_(rows, rows)]
     if origin:
         norms = root.norms(2.0)[rows]
         between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
-    away = np.minimum(between[middle], _BEYOND)
-    near = median(away[: len(rows)])
-    far = away > FAR * near
-    if not far.any():
-        squares = np.minimum(between, _BEYOND) ** 2
-        return Centred(points, (squares[middle][:, None] + squares[middle][None, :] - squares) / 2, far)
-    return Centred(points, _accumulated(root, int(rows[middle]), origin)[np.ix_(points, points)], far)
+    middle, products, far = products_about_medoid(between, len(rows), FAR, _BEYOND)
+    if far.any():
+        products = _accumulated(root, int(rows[middle]), origin)[np.ix_(points, points)]
+    return Centred(points, middle, products, far)
 
 
 def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":
@@ -105,6 +92,12 @@ def _taking_part(root: "Updates", weights: "Floats") -> "tuple[Integers, Floats]
         weights = np.column_stack([weights, missing])
     used = np.nonzero(weights.any(axis=0))[0]
     return used, weights[:, used]
+
+
+def products_about(root: "Updates", rows: "Integers", row: int) -> "Floats | None":
+    """The inner products of some rows of the root about one of them, by its place; None unless it is their medoid."""
+    known = centred(root, rows)
+    return known.products if known.middle == row else None
 
 
 def products(root: "Updates", weights: "Floats") -> "Floats":
@@ -180,7 +173,9 @@ def _heavy_far_rows(root: "Updates", weights: "Floats") -> "Integers | None":
     if np.abs(weights.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
         return None
     rows = np.nonzero(weights.any(axis=0))[0]
-    between = root.distances(2.0)[np.ix_(rows, rows)]
+    between = root.distances(2.0)
+    if len(rows) < root.n:
+        between = between[np.ix_(rows, rows)]
     away = between[medoid(between)]
     far = rows[away > FAR * median(away)]
     if not len(far) or 2 * len(far) >= len(rows):

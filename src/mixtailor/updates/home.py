@@ -83,7 +83,7 @@ class Home(Updates):
 
     def _subset(self, rows: Integers) -> Updates:
         # Known distances are worth keeping; with none known, rows that are not taken need not be read.
-        if self._distances and len(np.unique(rows)) == len(rows):
+        if self._distances and len(set(rows.tolist())) == len(rows):
             return super()._subset(rows)
         return self.only([int(row) for row in rows])
 

@@ -54,6 +54,10 @@ class Taken(_View):
         self.rows = rows
         self._weights = parent.weights[rows]
 
+    def _rows_of_root(self) -> Integers | None:
+        theirs = self.parent._rows_of_root()
+        return None if theirs is None or len(set(self.rows.tolist())) < self.n else theirs[self.rows]
+
     def runs(self) -> list[tuple[int, int]]:
         return self.parent.runs()
 

@@ -12,6 +12,7 @@ The backend is gloo on the CPU. ``--backend nccl`` puts peers on GPUs, one a ran
 """
 
 import argparse
+import gc
 import os
 
 import torch
@@ -73,14 +74,17 @@ def peers(arguments: argparse.Namespace) -> None:
     model = new_model().to(device)
     steps = torch.optim.SGD(model.parameters(), lr=0.04)
     optimizer: RobustOptimizer | torch.optim.Optimizer = steps
+    trained = model
     if arguments.hook:
-        model = torch.nn.parallel.DistributedDataParallel(model)
-        model.register_comm_hook(None, RobustHook(pool(count)))
+        trained = torch.nn.parallel.DistributedDataParallel(model)
+        trained.register_comm_hook(None, RobustHook(pool(count)))
     else:
         optimizer = RobustOptimizer(steps, Peers(pool(count)))
-    train(model, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
+    train(trained, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
     if rank == 0:
         report(model, f"{count} peers")
+    del trained  # DDP holds the group, which ends in good order only if nobody does when it is destroyed;
+    gc.collect()  # it may also be held by a cycle of its own
     dist.destroy_process_group()
 
 

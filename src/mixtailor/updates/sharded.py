@@ -19,6 +19,12 @@ from mixtailor.updates.receive import Arrival, receive
 
 __all__ = ["Alone", "Sharded", "Shards", "bounds", "gather_into"]
 
+# Functions of this module have the default group as a default argument, bound when it is imported, and `torch.optim`
+# imports it late. Bound to a group that is there, they keep it alive past `destroy_process_group`. Its threads then
+# still run while the interpreter ends, and one that drops a tensor there aborts the process.
+if not dist.is_initialized():
+    import torch.distributed.nn.functional
+
 # Up to so many numbers from all ranks together are gathered and summed by each: one message, where a sum on the first
 # rank that is told to the others takes two.
 _GATHERED = 1 << 16

@@ -50,6 +50,8 @@ class RobustHook:
     >>> hook.last.n, model.module.weight.grad
     (1, tensor([[4., 4.]]))
     >>> del model
+    >>> import gc
+    >>> freed = gc.collect()
     >>> dist.destroy_process_group()
 
     Notes

@@ -14,7 +14,8 @@ from campaigns._ledger import Clock, Ledger, Tally, report
 from campaigns.rows.case import Case
 
 BLOCK = 500
-PATIENCE = 60  # seconds that one case may take: nothing here should take a tenth of one
+PATIENCE = 30.0  # seconds of computing that one case may take: nothing here should take a tenth of one
+WAIT = 1800  # and in all, however busy the machine is
 
 
 def campaign(count: int, seed: int, *, state: Path | None = None, processes: int = 1) -> dict[str, Any]:
@@ -50,11 +51,14 @@ def _worked(work: Any, blocks: Iterable[int], processes: int) -> Iterator[tuple[
 def _block(seed: int, size: int, block: int) -> tuple[int, Tally]:
     tally = Tally()
     signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     for index in range(block * size, (block + 1) * size):
-        signal.alarm(PATIENCE)
+        signal.alarm(WAIT)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
         case = Case.of(seed, index)
         problems = list(case.broken())
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         tally.tried += 1
         given = case.given
         tally.count(
@@ -71,4 +75,4 @@ def _kind(rule: Any) -> str:
 
 
 def _too_long(*_: Any) -> None:
-    raise TimeoutError(f"a case took more than {PATIENCE} seconds")
+    raise TimeoutError(f"a case took more than {PATIENCE} seconds of computing, or {WAIT} in all")

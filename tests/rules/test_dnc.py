@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from attacked import FAR, attacked, home
 
+from mixtailor.kernels.sampling import draw
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.preaggregation import Bucketing
 from mixtailor.rules import DnC
@@ -51,7 +52,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     rows = random.normal(size=(n, d)) + 5
     rows[: f // 2] -= 3
     twin = np.random.default_rng(seed)
-    coordinates = [np.sort(twin.choice(d, size=25, replace=False, shuffle=False)) for _ in range(samples)]
+    coordinates = [draw(twin, d, 25) for _ in range(samples)]
     updates = home(rows, seed)
     point = DnC(f=f, coordinates=25, iterations=samples).decide(updates)
     assert list(point.facts["selected"]) == naive.dnc_rows(rows, f, coordinates)  # type: ignore[call-overload]

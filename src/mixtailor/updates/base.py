@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from mixtailor.kernels.sampling import draw
 from mixtailor.updates import geometry
 from mixtailor.updates.engine import Engine, Floats, Integers
 from mixtailor.updates.passes import Passes
@@ -157,11 +158,10 @@ class Updates(Passes):
 
         if k >= self.d:
             return self
-        coordinates = np.sort(self.random.choice(self.d, size=k, replace=False, shuffle=False))
-        matrix = self.coordinates(coordinates)
-        if not np.isfinite(matrix).all():
-            self.home.examine()  # names the rows as received, which the small matrix does not know
-        return Dense.of(matrix, self.call)
+        sample = Dense.of(self.coordinates(draw(self.random, self.d, k)), self.call)
+        if not sample.engine.finite_rows(sample.block(0, k)).all():
+            self.home.examine()  # names the rows as received, which the sample does not know
+        return sample
 
     # Points.
 

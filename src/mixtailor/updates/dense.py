@@ -2,13 +2,15 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mixtailor.kernels import sampling, threads
 from mixtailor.updates.base import Call
 from mixtailor.updates.engine import Block, CpuEngine, Floats, Integers, like
-from mixtailor.updates.home import Home
+from mixtailor.updates.home import SMALL_ENTRIES, Home
 
 __all__ = ["Dense", "Flat", "fits"]
 
@@ -94,7 +96,15 @@ class Dense(Flat):
         return Block(self._addresses + start * self.dtype.itemsize, self._like, stop - start, self.rows)
 
     def coordinates(self, which: Integers) -> Floats:
-        return np.stack([row[which] for row in self.rows])
+        out = np.empty((self.n, len(which)), self.dtype)
+        if self.n * self.d <= SMALL_ENTRIES:
+            sampling.pick(self._addresses, self._like, self.d, which, out)
+        else:
+            threads.over([partial(self._pick, which, out, row) for row in range(self.n)])
+        return out
+
+    def _pick(self, which: Integers, out: "np.ndarray[Any, Any]", row: int) -> None:
+        sampling.pick(self._addresses[row : row + 1], self._like, self.d, which, out[row : row + 1])
 
     def only(self, rows: Sequence[int]) -> "Dense":
         kept = [self.rows[row] for row in rows]

@@ -27,6 +27,7 @@ def test_a_supernode_is_killed_in_a_round_and_restarted(tmp_path):
         settings = f'num-server-rounds={ROUNDS} local-steps=60 clients={CLIENTS} f=1 attack="none" report="{report}"'
         said = processes.run("--run-config", settings, watch=watch)
     assert killed, said
+    assert report.exists(), said
     found = json.loads(report.read_text())
     rounds = [found["rounds"][str(number)] for number in range(1, ROUNDS + 1)]
     gone = {node for metrics in rounds for node in metrics["mixtailor-quarantined"]}

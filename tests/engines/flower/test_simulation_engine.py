@@ -19,6 +19,7 @@ def test_twelve_clients_two_attack(tmp_path, config, quarantined):
         size = "num-supernodes=12 client-resources-num-cpus=1 init-args-num-cpus=2"
         settings = f'num-server-rounds=2 local-steps=60 byzantine=2 f=2 report="{report}" {config}'
         said = processes.run("--federation-config", size, "--run-config", settings)
+    assert report.exists(), said
     found = json.loads(report.read_text())
     assert f"accuracy {found['accuracy']:.3f}" in said
     assert found["accuracy"] > 0.7, said  # 0.125 before training

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mixtailor.experiments import Experiment, Results, run
+from mixtailor.experiments import Experiment, Finished, Results, run
 from mixtailor.experiments.building import simulation_of
 from mixtailor.experiments.config import RunConfig
 from mixtailor.experiments.errors import ConfigError
@@ -68,12 +68,22 @@ def test_the_yardstick_is_trained_once_for_all_attacks(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_bits_of_one_after_the_other(tmp_path: Path) -> None:
-    heard: list[tuple[int, int]] = []
+    class Heard(list[tuple[int, int]]):
+        def begun(self, known: int, whole: int) -> None:
+            self.append((known, whole))
+
+        def running(self, title: str, rounds: int) -> None:
+            raise AssertionError("runs of other processes tell of no rounds")
+
+        def finished(self, done: Finished, count: int, whole: int) -> None:
+            self.append((count, whole))
+
+    heard = Heard()
     experiment = Experiment.parse(TEXT, "sweep")
     run(experiment, tmp_path / "one")
-    run(experiment, tmp_path / "two", jobs=2, heard=lambda done, count, whole: heard.append((count, whole)))
+    run(experiment, tmp_path / "two", jobs=2, watch=heard)
     assert final_lines(tmp_path / "one") == final_lines(tmp_path / "two")
-    assert heard == [(count, 12) for count in range(1, 13)]
+    assert heard == [(count, 12) for count in range(13)]
 
 
 def test_a_failed_run_stops_no_other(tmp_path: Path) -> None:

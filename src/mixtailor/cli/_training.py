@@ -1,6 +1,5 @@
 """What the commands that train have in common: their options, the runs, the table, the page."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,6 @@ __all__ = [
     "States",
     "carry_out",
     "needed",
-    "progress",
     "seeds_of",
 ]
 
@@ -95,11 +93,12 @@ def carry_out(
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
     from mixtailor.experiments.halving import halved
+    from mixtailor.experiments.watching import watched_runs
     from mixtailor.report import draw, write
 
     budget = None
-    with progress() as heard:
-        options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "heard": heard}
+    with watched_runs() as watch:
+        options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "watch": watch}
         if recording is not None:
             options["recording"] = recording
         if halving:
@@ -180,26 +179,6 @@ def _show_json(
             "figures": [str(path) for path in written],
         }
     )
-
-
-@contextmanager
-def progress() -> "Iterator[Any]":
-    """A bar over the runs, on a terminal; silence elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def heard(done: "Finished", count: int, whole: int) -> None:
-            told = done.error or (f"{100 * done.accuracy:.1f} %" if done.accuracy is not None else "")
-            bar.update(task, completed=count, total=whole, description=f"{done.title}: {told}"[:90].replace("[", r"\["))
-
-        yield heard
 
 
 def _number(value: float | None) -> str:

@@ -106,13 +106,14 @@ def _recorded_now(
 ) -> Path:
     """Train with the rule and without lies, or find that it was done before; the folder of the states."""
     from mixtailor.experiments import Experiment, run
+    from mixtailor.experiments.watching import watched_runs
     from mixtailor.simulation.recording import Recording
 
     table = {"preset": preset, "rule": rule, "f": f}
     experiment = Experiment(title=f"States of {rule} on {preset}", name="certify", run=table)
     recording = Recording(states, resamples)
-    with _training.progress() as heard:
-        done = run(experiment, out, scale=scale, data=data, heard=heard, recording=recording)[0]
+    with watched_runs() as watch:
+        done = run(experiment, out, scale=scale, data=data, watch=watch, recording=recording)[0]
     if done.error:
         complain(f"Failed: {done.title}: {done.error}")
         raise typer.Exit(1)

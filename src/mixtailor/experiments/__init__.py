@@ -6,6 +6,7 @@ from mixtailor.experiments.experiment import Entry, Experiment, Panel
 from mixtailor.experiments.results import Result, Results
 from mixtailor.experiments.running import Finished, run
 from mixtailor.experiments.shipped import shipped, shipped_names
+from mixtailor.experiments.watching import Watch, watched_runs
 from mixtailor.experiments.worst import WorstCase, worst_cases
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "Results",
     "RunConfig",
     "Verdict",
+    "Watch",
     "WorstCase",
     "run",
     "shipped",
     "shipped_names",
+    "watched_runs",
     "worst_cases",
 ]

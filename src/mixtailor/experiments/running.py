@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import platform
-import sys
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mixtailor.experiments.experiment import Entry, Experiment
+    from mixtailor.experiments.watching import Watch
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recording import Recording
 
-    Heard = Callable[["Finished", int, int], None]
     _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None"]
 
 __all__ = ["Finished", "execute", "run", "versions"]
@@ -65,7 +64,7 @@ def run(
     jobs: int = 1,
     backend: str = "loky",
     data: str | os.PathLike[str] | None = None,
-    heard: Heard | None = None,
+    watch: Watch | None = None,
     only: Callable[[Entry], bool] | None = None,
     recording: Recording | None = None,
 ) -> list[Finished]:
@@ -87,8 +86,8 @@ def run(
         installed and a cluster was connected to. Not "threading": torch has one source of dropout for all threads.
     data : path, optional
         Where data files are.
-    heard : callable, optional
-        Called as ``heard(finished, done, all)`` after each run.
+    watch : Watch, optional
+        Who hears of the runs; `watched_runs` shows them on a terminal.
     only : callable, optional
         Which entries to run; the others are left out of the index as well.
     recording : Recording, optional
@@ -125,10 +124,12 @@ def run(
         (title, config.model_dump(), str(folder / "runs" / config.hash), None if data is None else str(data), recording)
         for title, config in waiting
     ]
-    for done in _executed(arguments, jobs, backend):
+    if watch is not None:
+        watch.begun(len(finished), len(tasks))
+    for done in _executed(arguments, jobs, backend, watch):
         finished.append(done)
-        if heard is not None:
-            heard(done, len(finished), len(tasks))
+        if watch is not None:
+            watch.finished(done, len(finished), len(tasks))
     order = {name: place for place, name in enumerate(tasks)}
     return sorted(finished, key=lambda item: order[item.hash])
 
@@ -212,10 +213,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _executed(arguments: Sequence[_Arguments], jobs: int, backend: str) -> Iterator[Finished]:
-    if (jobs == 1 and backend in ("loky", "sequential")) or not arguments:
+def _executed(arguments: Sequence[_Arguments], jobs: int, backend: str, watch: Watch | None) -> Iterator[Finished]:
+    alone = jobs == 1 or len(arguments) == 1  # one run needs no other process, and can be watched here
+    if (alone and backend in ("loky", "sequential")) or not arguments:
         for given in arguments:
-            yield execute(*given, _Rounds.of(given[0], given[1]["rounds"]))
+            yield execute(*given, None if watch is None else watch.running(given[0], given[1]["rounds"]))
         return
     try:
         import joblib
@@ -262,30 +264,6 @@ def _register(backend: str) -> None:
         raise ConfigError(
             f"There is no backend {backend!r}. There are loky, multiprocessing, sequential, dask and ray."
         )
-
-
-class _Rounds:
-    """The rounds of one run, where somebody watches and runs come one after the other."""
-
-    @staticmethod
-    def of(title: str, rounds: int) -> Progress | None:
-        if not sys.stderr.isatty():
-            return None
-        return _Rounds(title, rounds)
-
-    def __init__(self, title: str, rounds: int) -> None:
-        self._title, self._rounds, self._told, self._accuracy = title, rounds, 0.0, ""
-
-    def round(self, done: int, drawn: str) -> None:
-        now = time.monotonic()
-        if now - self._told > 0.2 or done == self._rounds:
-            self._told = now
-            line = f"{self._title}: {done} of {self._rounds}{self._accuracy}, {drawn}"
-            end = "\r\x1b[K" if done == self._rounds else ""
-            print(f"\r\x1b[K{line[:110]}{end}", end="", file=sys.stderr, flush=True)
-
-    def evaluated(self, record: Any) -> None:
-        self._accuracy = f", {100 * record['accuracy']:.1f} %"
 
 
 def _index(experiment: Experiment, entries: Sequence[Any], left_out: Sequence[str], scale: float) -> dict[str, Any]:

@@ -26,6 +26,11 @@ QUIET = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
+    # Ray takes whoever is slow for dead.
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_gcs_server_request_timeout_seconds": "600",
+    "RAY_health_check_timeout_ms": "60000",
+    "RAY_health_check_failure_threshold": "30",
     "PYTHONUNBUFFERED": "1",
     "NO_COLOR": "1",
 }

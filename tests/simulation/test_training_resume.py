@@ -196,3 +196,29 @@ def test_records_go_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"round":0}\n'
     with pytest.raises(ValueError, match="shorter"):
         Records(path, 1_000)
+
+
+def test_a_record_that_was_reported_stays_until_it_is_made_again(tmp_path: Path) -> None:
+    """A run that is killed twice between two checkpoints has every evaluation that anybody was told of."""
+    path = tmp_path / "metrics.jsonl"
+    records = Records(path)
+    for round in (0, 1, 2):
+        records.write({"round": round, "seconds": 1.0})
+    length = path.read_bytes().index(b"\n") + 1
+    with path.open("ab") as file:
+        file.write(b'{"round":3,"sec')
+    again = Records(path, length)
+    assert [record["round"] for record in read_records(path)] == [0, 1, 2]
+    again.write({"round": 1, "seconds": 9.0})
+    assert [record["round"] for record in read_records(path)] == [0, 1, 2]
+    again.write({"round": 7, "seconds": 9.0})
+    assert [record["round"] for record in read_records(path)] == [0, 1, 7]
+    assert again.length == path.stat().st_size
+
+
+@pytest.mark.parametrize("line", [b"{", b"[1]", b"\xff", b"[" * 100_000])
+def test_a_line_that_is_no_record_is_named(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"round":0}\n' + line + b"\n")
+    with pytest.raises(ValueError, match=r"Line 2 of .*metrics.jsonl is no record"):
+        read_records(path)

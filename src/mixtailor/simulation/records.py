@@ -126,7 +126,9 @@ class Records:
     path : Path or None
         The file; None keeps the records in memory alone.
     length : int
-        How many bytes of it count. What is behind them was written after the checkpoint, and goes.
+        How many bytes of it count. What is behind them was written after the checkpoint: it stays until the run has
+        come as far again, so that nothing that was once reported is ever missing, and goes if the run comes to
+        something else.
 
     Examples
     --------
@@ -139,13 +141,15 @@ class Records:
     def __init__(self, path: Path | None, length: int = 0) -> None:
         self.path, self.length = path, length
         self._kept: list[Record] = []
+        self._ahead: list[bytes] = []
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
+            with path.open("a+b") as file:
                 if file.tell() < length:
                     raise ValueError(f"{path} is shorter than its checkpoint says. Remove its folder to start again.")
-                file.truncate(length)
-            self._kept = read_records(path)
+                file.seek(0)
+                self._kept = _parsed(file.read(length), path)
+                self._ahead = [line for line in file.readlines() if line.endswith(b"\n")]
 
     def write(self, record: Record) -> None:
         """One line more, on the disk when this returns."""
@@ -153,7 +157,13 @@ class Records:
         if self.path is None:
             return
         line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        with self.path.open("ab") as file:
+        if self._ahead and _alike(self._ahead[0], line):
+            self.length += len(self._ahead.pop(0))
+            return
+        self._ahead.clear()
+        with self.path.open("r+b") as file:
+            file.truncate(self.length)
+            file.seek(self.length)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -168,10 +178,36 @@ class Records:
 
 def read_records(path: Path) -> list[Record]:
     """The records of a file; a last line that was cut off is left out."""
+    return _parsed(path.read_bytes(), path)
+
+
+def _parsed(content: bytes, path: Path) -> list[Record]:
     kept = []
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        kept.append(json.loads(line))
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise ValueError(
+                f"Line {number} of {path} is no record. The file is damaged: remove its folder to start again."
+            )
+        kept.append(record)
     return kept
+
+
+def _alike(one: bytes, other: bytes) -> bool:
+    """Whether two lines tell the same but for the time that it took."""
+    try:
+        return bool(_timeless(json.loads(one)) == _timeless(json.loads(other)))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _timeless(record: Any) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if not name.endswith("seconds")}
 
 
 def _finite(number: float) -> float | None:

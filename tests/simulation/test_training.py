@@ -1,7 +1,6 @@
 """Training under attack: what a round does, and that a seed decides everything."""
 
-import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ from mixtailor.attacks import (
     Mimic,
     NonFinite,
     Oblivious,
+    OptimalTailored,
+    Sees,
     SignFlip,
     Tailored,
 )
@@ -236,6 +237,21 @@ def test_flipped_labels_reach_the_gradients() -> None:
     assert not torch.equal(honest.weights, trained(Mean(), LabelFlip()).weights)
 
 
+def test_an_attacker_that_sees_k_rows_gets_its_own() -> None:
+    """``OptimalTailored(k=4)`` is ``Sees(4) | OptimalTailored()``: the same rows, and data for those who lie."""
+    own = OptimalTailored(Comed(), k=4, budget=20)
+    assert own.needs_own() and not OptimalTailored(Comed(), budget=20).needs_own()
+    options = {"n": 7, "byzantine": 2, "rounds": 2, "batch": 4, "learning_rate": 0.1, "evaluate_every": 2}
+    same = Sees(4) | OptimalTailored(Comed(), budget=20)
+    first, second = (
+        Simulation(synthetic(), "logistic", Comed(), attack, settings=Settings(**options)).run().weights
+        for attack in (own, same)
+    )
+    assert torch.equal(first, second)
+    with pytest.raises(ValueError, match="Give spread='all'"):
+        Simulation(synthetic(), "logistic", Comed(), own, settings=Settings(**options, spread="honest"))
+
+
 @pytest.mark.parametrize("rule", [FLTrust(), MoNNA(f=2)])
 def test_a_trusted_update_comes_from_the_server_s_own_examples(rule: Rule) -> None:
     assert trained(rule, Tailored(epsilon=10.0), rounds=60).accuracy(1) > 0.7
@@ -331,15 +347,24 @@ def test_accuracy_is_of_the_last_evaluations() -> None:
     assert outcome.accuracy(2) == np.mean([record["accuracy"] for record in outcome.records[-2:]])
 
 
-def test_tensorboard_is_a_switch(tmp_path: Path) -> None:
-    """Where the package is absent, one sentence says what to install; where it is there, files appear."""
-    settings = quick()
-    if importlib.util.find_spec("tensorboard") is None:
-        with pytest.raises(ImportError, match="tensorboard"):
-            Simulation(synthetic(), "logistic", Mean(), settings=settings, folder=tmp_path, tensorboard=True)
-        return
-    Simulation(synthetic(), "logistic", Mean(), settings=settings, folder=tmp_path, tensorboard=True).run()
-    assert list((tmp_path / "tensorboard").iterdir())
+def test_tracker_is_told_every_evaluation() -> None:
+    """By their rounds, with numbers alone; it stays open, since it is not the simulation's."""
+
+    class Told:
+        def __init__(self) -> None:
+            self.points: list[tuple[int, dict[str, float]]] = []
+
+        def log(self, step: int, values: Mapping[str, float]) -> None:
+            self.points.append((step, dict(values)))
+
+        def close(self) -> None:
+            raise AssertionError("closed by somebody who did not open it")
+
+    told = Told()
+    outcome = Simulation(synthetic(), "logistic", Mean(), settings=quick(), tracker=told).run()
+    assert [step for step, _ in told.points] == [record["round"] for record in outcome.records]
+    assert [values["accuracy"] for _, values in told.points] == [record["accuracy"] for record in outcome.records]
+    assert all(isinstance(value, (int, float)) for _, values in told.points for value in values.values())
 
 
 def test_the_account_of_every_worker_is_kept() -> None:

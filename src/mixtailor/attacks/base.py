@@ -120,6 +120,10 @@ class Attack(Part):
         """How many Byzantine workers it takes."""
         return 1
 
+    def needs_own(self) -> bool:
+        """Whether it starts from the correct rows of the Byzantine workers, and not from the honest ones alone."""
+        return self.alone or self.on_labels
+
     # What users call.
 
     def __call__(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Any:

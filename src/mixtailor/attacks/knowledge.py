@@ -202,6 +202,9 @@ class Informed(Attack):
     def least_f(self) -> int:
         return self.attack.least_f()
 
+    def needs_own(self) -> bool:
+        return True
+
     def points(self, scene: Scene) -> Sequence[Point]:
         seen = self.knowledge.seen(scene, self.attack)
         attack, target = self.attack, getattr(self.attack, "target", None)

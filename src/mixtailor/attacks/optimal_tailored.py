@@ -108,6 +108,9 @@ class OptimalTailored(Attack):
         check_positive("OptimalTailored", "tolerance", self.tolerance)
         check_positive("OptimalTailored", "highest", self.highest)
 
+    def needs_own(self) -> bool:
+        return self.k is not None
+
     def points(self, scene: Scene) -> Sequence[Point]:
         target = check_target(self, self.target, scene.n)
         seen = scene if self.k is None else Sees(self.k).seen(scene, self)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixtailor.attacks import Informed
 from mixtailor.simulation.streams import stream
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Adversary:
 
     def __init__(self, attack: Attack | None, settings: Settings) -> None:
         self.attack, self.settings = attack, settings
-        self.needs_own = attack is None or attack.alone or attack.on_labels or isinstance(attack, Informed)
+        self.needs_own = attack is None or attack.needs_own()
         steady = settings.identities == "fixed" and settings.taking_part == settings.n
         # Memory of rows by their places is of no use where the places change hands.
         self.memory: Any = attack.begin() if attack is not None and (attack.remembers or steady) else None

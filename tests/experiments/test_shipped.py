@@ -51,6 +51,19 @@ def test_claims_and_numbers_speak_of_lines_that_exist() -> None:
             assert (number.panel, number.rule) in lines, (name, number)
 
 
+def test_a_part_of_a_figure() -> None:
+    """Panels by a piece of their title, with what the paper says of them and nothing else; the whole keeps its page."""
+    whole, part = shipped("fig1"), shipped("fig1").of_panels("mnist, EPSILON = 0.1")
+    assert [panel.title for panel in part.panels] == ["MNIST, epsilon = 0.1"] and part.name == "fig1-mnist-epsilon-0.1"
+    assert {entry.config.hash for entry in part.entries()} < {entry.config.hash for entry in whole.entries()}
+    assert part.claims and all(claim.panels in (None, ["MNIST, epsilon = 0.1"]) for claim in part.claims)
+    assert len(part.claims) < len(whole.claims)
+    with pytest.raises(ConfigError, match=r"no panel with 'EMNIST'.*MNIST, epsilon = 0\.1; MNIST, epsilon = 10"):
+        whole.of_panels("EMNIST")
+    with pytest.raises(ConfigError, match="one alone, 'Adaptive attack on MNIST'"):
+        shipped("adaptive").of_panels("MNIST")
+
+
 def test_the_paper_s_hyper_parameters_are_our_presets(tmp_path: Path) -> None:
     assert run(shipped("hyper-parameters"), tmp_path) == []
     beside = numbers_beside(Results.load(tmp_path / "hyper-parameters"))

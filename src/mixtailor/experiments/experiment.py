@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +148,27 @@ class Experiment(BaseModel):
             whole = _rescaled(whole, scale_of_epsilon)
         panels = [panel.model_copy(update={"run": table}) for panel, table in zip(self.panels, tables, strict=True)]
         return self.model_copy(update={"run": whole, "panels": panels})
+
+    def of_panels(self, text: str) -> Self:
+        """Only the panels whose title has the text in it, upper and lower case alike, and what is said of them.
+
+        The name gets the text as well, so that a part leaves the page of the whole alone.
+        """
+        kept = [panel for panel in self.panels if text.casefold() in panel.title.casefold()]
+        if not kept:
+            titles = "; ".join(panel.title for panel in self.panels) or f"one alone, {self.title!r}, without a choice"
+            raise ConfigError(f"{self.name} has no panel with {text!r} in its title. There are: {titles}.")
+        names = {panel.title for panel in kept}
+        claims = [
+            claim if claim.panels is None else claim.model_copy(update={"panels": both})
+            for claim in self.claims
+            if claim.panels is None or (both := [panel for panel in claim.panels if panel in names])
+        ]
+        numbers = [number for number in self.numbers if number.panel in names]
+        slug = "-".join(re.findall(r"[\w.]+", text.casefold()))
+        return self.model_copy(
+            update={"panels": kept, "claims": claims, "numbers": numbers, "name": f"{self.name}-{slug}"}
+        )
 
     def entries(self, scale: float = 1.0) -> list[Entry]:
         """All runs, in order; with a share of their rounds."""

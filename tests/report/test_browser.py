@@ -67,6 +67,23 @@ def test_choices_mark_the_liars(window: Any) -> None:
     assert window.run("return document.querySelectorAll('#times .bar').length") == 3
 
 
+def test_the_account_of_workers_is_drawn_and_tabled(window: Any) -> None:
+    """A dot for each worker of the chosen rule, the liars marked; another rule shows another account."""
+    dots = "return document.querySelectorAll('#standings circle').length"
+    assert window.run(dots) == 12
+    assert window.run("return document.querySelectorAll('#standings circle.lied').length") == 2
+    assert window.run("return document.querySelectorAll('#accounts tbody tr').length") == 12
+    assert window.run("return document.querySelectorAll('#accounts th.liar').length") == 2
+    before = window.run("return document.querySelector('#standings figcaption').textContent")
+    window.run(
+        """const select = document.querySelector('#pick-rule select');
+        select.value = '2'; select.dispatchEvent(new Event('change'));"""
+    )
+    after = window.run("return document.querySelector('#standings figcaption').textContent")
+    assert before == "krum, seed 0" and after == "<b>mean</b>, seed 0"
+    assert window.run(dots) == 12
+
+
 def test_markup_in_names_stays_text(window: Any) -> None:
     assert window.run("return document.querySelectorAll('b').length") == 0
     assert "alert(1)" in window.run("return document.querySelector('h1').textContent")

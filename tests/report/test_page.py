@@ -53,10 +53,27 @@ def test_draws_and_choices_are_counted(folder: Path) -> None:
     assert sum(krum["shares"]) == pytest.approx(1.0, abs=1e-3)
 
 
+def test_accounts_are_those_of_the_records(folder: Path) -> None:
+    """All rounds count, quiet and loud liars are marked, and an experiment of an older version has none."""
+    results = Results.load(folder)
+    accounts = summary(results)["charts"][0]["accounts"]
+    assert [account["rule"] for account in accounts] == ["krum", "MixTailor", "<b>mean</b>"]
+    for account in accounts:
+        assert len(account["workers"]) == 12 and sum(item["lied"] for item in account["workers"]) == 2
+        assert {item["rounds"] for item in account["workers"]} == {12}
+    krum = accounts[0]["workers"]
+    assert sum(item["selected"] for item in krum) == 12 and all(item["expected"] == 1.0 for item in krum)
+    for run in results.runs:
+        for record in run.records:
+            record.pop("reputation")
+    assert all(chart["accounts"] == [] for chart in summary(results)["charts"])
+
+
 def test_every_part_is_on_the_page(folder: Path) -> None:
     text = write(folder).read_text(encoding="utf-8")
     for part in ("Worst case", "Accuracy over the rounds", "Which rules were drawn", "Whom the rules chose",
-                 "Time per aggregation", "Configuration", "Versions and seeds", "What the paper says"):  # fmt: skip
+                 "Time per aggregation", "What the server could know", "Configuration", "Versions and seeds",
+                 "What the paper says"):  # fmt: skip
         assert part in text, part
     assert "12 rounds, 2 seeds (0, 1), scale 1" in caption(Results.load(folder))
 

@@ -9,7 +9,7 @@
   const hidden = new Set();
 
   const make = (name, attributes = {}, ...children) => {
-    const svg = ["svg", "path", "line", "text", "polyline", "rect", "g"].includes(name);
+    const svg = ["svg", "path", "line", "text", "polyline", "rect", "circle", "g"].includes(name);
     const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     node.append(...children);
@@ -90,8 +90,9 @@
   const FEW = 8;
   const choose = (label, titles, show) => {
     const select = label.querySelector("select");
+    select.replaceChildren();
     titles.forEach((title, k) => select.append(make("option", { value: k }, title)));
-    select.addEventListener("change", () => show(Number(select.value)));
+    select.onchange = () => show(Number(select.value));
     label.hidden = titles.length < 2;
     show(0);
   };
@@ -139,5 +140,45 @@
     place.replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
     refresh();
   });
+
+  // Distances on a logarithmic line: a dot at the mean, a thin line to the farthest.
+  const standings = (account) => {
+    const known = account.workers.filter((item) => item.distance !== null);
+    if (!known.length) return [make("figcaption", {}, "No distances are known.")];
+    const height = 18, names = 74, right = 10, top = 8, all = 480;
+    const most = Math.max(2, ...known.map((item) => Math.min(item.farthest, 1e4)));
+    const least = Math.min(0.5, ...known.filter((item) => item.distance > 0).map((item) => item.distance));
+    const low = Math.max(least, most / 1e6);
+    const x = (value) => names + (all - names - right) * Math.log(Math.min(Math.max(value, low), most) / low) / Math.log(most / low);
+    const bottom = top + height * known.length;
+    const svg = make("svg", { viewBox: `0 0 ${all} ${bottom + 34}`, role: "img", "aria-label": "distance of each worker from the answers" });
+    for (let power = Math.ceil(Math.log10(low)); 10 ** power <= most; power++) {
+      svg.append(make("line", { class: power ? "grid" : "unit", x1: x(10 ** power), x2: x(10 ** power), y1: top, y2: bottom }));
+      svg.append(make("text", { x: x(10 ** power), y: bottom + 14, "text-anchor": "middle" }, (10 ** power).toLocaleString("en", { maximumFractionDigits: 6 })));
+    }
+    svg.append(make("text", { x: (names + all) / 2, y: bottom + 30, "text-anchor": "middle" }, "mean distance from the answer, and the farthest"));
+    known.forEach((item, k) => {
+      const y = top + height * (k + 0.5), kind = item.lied ? "lied" : "honest";
+      const name = item.worker.length > 9 ? `${item.worker.slice(0, 8)}…` : item.worker;
+      svg.append(make("text", { x: names - 8, y: y + 4, "text-anchor": "end", class: item.lied ? "liar" : "" }, item.lied ? `▲ ${name}` : name),
+        make("line", { class: kind, x1: x(item.distance), x2: x(item.farthest), y1: y, y2: y, opacity: 0.5 }),
+        make("circle", { class: kind, cx: x(item.distance), cy: y, r: 4 }));
+    });
+    return [make("figcaption", {}, `${account.rule}, seed ${account.seed}`), svg];
+  };
+  const listed = (account) => {
+    const columns = ["worker", "rounds", "selected", "expected", "quarantined", "distance", "farthest"];
+    const cell = (item, name) => item.distance === null && (name === "distance" || name === "farthest") ? "" : String(item[name]);
+    return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", {}, name)))),
+      make("tbody", {}, ...account.workers.map((item) => make("tr", {}, ...columns.map((name, k) => k
+        ? make("td", {}, cell(item, name)) : make("th", item.lied ? { class: "liar" } : {}, item.lied ? `▲ ${item.worker}` : item.worker))))));
+  };
+  const told = shown.charts.filter((chart) => chart.accounts.length);
+  document.getElementById("reputation").hidden = !told.length;
+  if (told.length) choose(document.getElementById("pick-attack"), told.map((chart) => chart.title), (k) =>
+    choose(document.getElementById("pick-rule"), told[k].accounts.map((account) => account.rule), (rule) => {
+      document.getElementById("standings").replaceChildren(...standings(told[k].accounts[rule]));
+      document.getElementById("accounts").replaceChildren(listed(told[k].accounts[rule]));
+    }));
   refresh();
 })();

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.worst import groups, worst_cases
+from mixtailor.rules import Reputation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixtailor.experiments.results import Result, Results
+    from mixtailor.rules import Standing
 
 __all__ = ["Chart", "Series", "caption", "charts", "drawn_classes", "plain_rule", "summary"]
 
@@ -101,7 +103,8 @@ def summary(results: Results) -> dict[str, Any]:
     shown = []
     for chart in made:
         series = [{**vars(line)} for line in chart.series]
-        shown.append({"title": chart.title, "series": series, "chosen": _chosen(chart.runs)})
+        accounts = _accounts(chart.runs)
+        shown.append({"title": chart.title, "series": series, "chosen": _chosen(chart.runs), "accounts": accounts})
     tables = []
     for group in groups(results):
         cells = [[_rounded(group.mean(rule, attack)) for attack in group.attacks] for rule in group.rules]
@@ -184,6 +187,32 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
             for record in run.records:
                 lying.update(record["lying"])
     return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)]} if rows else None
+
+
+def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:
+    """Of the first seed and each rule: what its server could know of every worker, and who lied."""
+    seed = min(run.seed for run in runs)
+    found = []
+    for run in (run for run in runs if run.seed == seed):
+        account, lying = Reputation(), Counter[str]()
+        for record in run.records:
+            account.add(Reputation.restored(record.get("reputation", {})))
+            lying.update(record["lying"])
+        workers = [{"worker": name, "lied": lying[name] > 0, **_standing(account[name])} for name in account]
+        if workers:
+            found.append({"rule": run.rule, "seed": seed, "workers": workers})
+    return found
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    return {
+        "rounds": standing.rounds,
+        "selected": standing.selected,
+        "expected": round(standing.expected, 1),
+        "quarantined": standing.quarantined,
+        "distance": None if standing.distance is None else float(f"{standing.distance:.4g}"),
+        "farthest": float(f"{standing.farthest:.4g}"),
+    }
 
 
 def _draws(results: Results) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from mixtailor.engines.distributed.keys import SharedKey, source_of
 from mixtailor.engines.distributed.line import INCOMPLETE, LATE, SOUND, Line, reasons
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, as_rule
+from mixtailor.rules.reputation import Observer
 from mixtailor.updates.engine import Integers
 from mixtailor.updates.sharded import Alone, Sharded, Shards
 
@@ -52,6 +53,8 @@ class Aggregator:
         Where the first aggregator takes keys from: the rule's own source by default.
     keep : int
         For how many rounds an answer is kept for workers that are late.
+    reputation : Observer, optional
+        Who hears of every round: a `mixtailor.Reputation`. It has no say in anything.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Aggregator:
         on_fault: OnFault = "raise",
         entropy: KeySource | None = None,
         keep: int = 2,
+        reputation: Observer | None = None,
     ) -> None:
         check_positive("Aggregator", "timeout", timeout)
         check_count("Aggregator", "keep", keep)
@@ -80,6 +84,7 @@ class Aggregator:
         self.on_fault: OnFault = on_fault
         self.source = source_of(self.rule) if entropy is None else entropy
         self.keep = keep
+        self.reputation = reputation
         self.round = 0
         self.silent: set[int] = set()
         width = self.shards.stop - self.shards.start
@@ -149,6 +154,8 @@ class Aggregator:
         finally:
             self._tell(answer)
             self.round += 1
+        if self.reputation is not None:
+            self.reputation.observe(result)
         return result
 
     # The exchange.

@@ -1,7 +1,6 @@
 """Training under attack: what a round does, and that a seed decides everything."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "Scale",
     "Seeds",
     "States",
+    "Tracker",
     "carry_out",
     "needed",
     "seeds_of",
@@ -41,6 +43,18 @@ Seeds = Annotated[
     str | None, typer.Option(help="How many seeds (3 is 0, 1, 2), or which (4,7,9), in place of the file's.")
 ]
 
+
+class TrackerName(StrEnum):
+    """A place where numbers go."""
+
+    tensorboard = "tensorboard"
+    mlflow = "mlflow"
+    wandb = "wandb"
+
+
+Tracker = Annotated[
+    TrackerName | None, typer.Option("--tracker", help="Also log each evaluation there (`mixtailor[trackers]`).")
+]
 States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
 Resamples = Annotated[int, typer.Option(min=2, help="How often each worker's gradient is drawn at a recorded state.")]
 
@@ -89,6 +103,7 @@ def carry_out(
     show: "Callable[[Results], None] | None" = None,
     halving: bool = False,
     recording: "Recording | None" = None,
+    tracker: TrackerName | None = None,
 ) -> None:
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
@@ -99,6 +114,7 @@ def carry_out(
     budget = None
     with watched_runs() as watch:
         options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "watch": watch}
+        options["tracker"] = None if tracker is None else tracker.value
         if recording is not None:
             options["recording"] = recording
         if halving:

@@ -42,6 +42,7 @@ def command(
     jobs: _training.Jobs = -1,
     backend: _training.Backend = "loky",
     data: _training.Data = None,
+    tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
     """Every rule against every attack, those tailored to it included; what counts is each rule's worst case."""
@@ -63,6 +64,7 @@ def command(
             as_json=as_json,
             show=show_arena,
             halving=halving,
+            tracker=tracker,
         )
 
 

@@ -26,12 +26,16 @@ def command(
     epsilon: Annotated[
         Reading, typer.Option(help="Epsilon times the mean (the paper's text) or the sum over f (its code).")
     ] = Reading.text,
+    panels: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only the panels with this in their title: --panels MNIST")
+    ] = None,
     out: _training.Out = Path("results"),
     scale: _training.Scale = 1.0,
     seeds: _training.Seeds = None,
     jobs: _training.Jobs = -1,
     backend: _training.Backend = "loky",
     data: _training.Data = None,
+    tracker: _training.Tracker = None,
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -51,9 +55,19 @@ def command(
             return
         if epsilon is Reading.code:
             experiment = experiment.changed(scale_of_epsilon="sum/f").model_copy(update={"name": f"{name}-code"})
+        if panels is not None:
+            experiment = experiment.of_panels(panels)
         experiment = experiment.changed(seeds=_training.seeds_of(seeds)) if experiment.run else experiment
         _training.carry_out(
-            experiment, out=out, scale=scale, jobs=jobs, backend=backend, data=data, as_json=as_json, figures=figures
+            experiment,
+            out=out,
+            scale=scale,
+            jobs=jobs,
+            backend=backend,
+            data=data,
+            as_json=as_json,
+            figures=figures,
+            tracker=tracker,
         )
 
 

@@ -22,6 +22,7 @@ def command(
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
     states: _training.States = 0,
     resamples: _training.Resamples = 10,
+    tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
     """Train under attack as a file says: an experiment or a sweep. Stopped anywhere, the same command goes on."""
@@ -40,4 +41,5 @@ def command(
             as_json=as_json,
             figures=figures,
             recording=Recording(states, resamples) if states else None,
+            tracker=tracker,
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recording import Recording
     from mixtailor.simulation.workers import Partition
+    from mixtailor.trackers import Tracker
 
 __all__ = ["check", "make_attack", "make_rule", "settings_of", "simulation_of"]
 
@@ -64,6 +65,7 @@ def simulation_of(
     data: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     recording: Recording | None = None,
+    tracker: Tracker | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -78,6 +80,8 @@ def simulation_of(
         Who hears of its rounds.
     recording : Recording, optional
         How many states it records.
+    tracker : Tracker, optional
+        Who is told the numbers of each evaluation.
 
     Examples
     --------
@@ -98,6 +102,7 @@ def simulation_of(
         partition=_partition(config.partition),
         folder=folder,
         progress=progress,
+        tracker=tracker,
         **({} if recording is None else dataclasses.asdict(recording)),
     )
 

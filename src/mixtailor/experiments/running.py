@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from mixtailor.experiments.watching import Watch
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recording import Recording
+    from mixtailor.trackers import Tracker
 
-    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None"]
+    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None]
 
 __all__ = ["Finished", "execute", "run", "versions"]
 
@@ -67,6 +68,7 @@ def run(
     watch: Watch | None = None,
     only: Callable[[Entry], bool] | None = None,
     recording: Recording | None = None,
+    tracker: str | None = None,
 ) -> list[Finished]:
     """Make all runs of an experiment that are not complete yet.
 
@@ -92,6 +94,8 @@ def run(
         Which entries to run; the others are left out of the index as well.
     recording : Recording, optional
         Gradients to record in each run, for certificates. A run that is complete without them is made once more.
+    tracker : {"tensorboard", "mlflow", "wandb"}, optional
+        Where the numbers of each run go as well, as a run of that tracker's.
 
     Examples
     --------
@@ -104,6 +108,10 @@ def run(
     >>> [finished.skipped for finished in first + again]
     [False, False, True, True]
     """
+    if tracker is not None:
+        from mixtailor.trackers import check_tracker
+
+        check_tracker(tracker)
     folder = Path(out)
     expanded = experiment.expanded(scale)
     if only is not None:
@@ -121,7 +129,14 @@ def run(
         else:
             finished.append(Finished(name, title, known["accuracy"], skipped=True))
     arguments: list[_Arguments] = [
-        (title, config.model_dump(), str(folder / "runs" / config.hash), None if data is None else str(data), recording)
+        (
+            title,
+            config.model_dump(),
+            str(folder / "runs" / config.hash),
+            None if data is None else str(data),
+            recording,
+            tracker,
+        )
         for title, config in waiting
     ]
     if watch is not None:
@@ -140,6 +155,7 @@ def execute(
     folder: str,
     data: str | None,
     recording: Recording | None = None,
+    tracker: str | None = None,
     progress: Progress | None = None,
 ) -> Finished:
     """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
@@ -162,9 +178,12 @@ def execute(
             if recording is not None and not recording.begun(where / "states"):
                 (where / "checkpoint.npz").unlink(missing_ok=True)  # what came before it was not recorded
                 recording.begin(where / "states")
-            simulation = simulation_of(config, folder=where, data=data, progress=progress, recording=recording)
-            resumed = simulation.done
-            outcome = simulation.run()
+            with contextlib.nullcontext() if tracker is None else _tracked(tracker, where, title) as told:
+                simulation = simulation_of(
+                    config, folder=where, data=data, progress=progress, recording=recording, tracker=told
+                )
+                resumed = simulation.done
+                outcome = simulation.run()
             if recording is not None:
                 recording.end(where / "states")
     except Exception as error:
@@ -202,6 +221,14 @@ def _recorded(
         write_state(where / "states", state)
     recording.end(where / "states")
     return Finished(config.hash, title, outcome.accuracy())
+
+
+@contextlib.contextmanager
+def _tracked(name: str, folder: Path, title: str) -> Iterator[Tracker]:
+    from mixtailor.trackers import open_tracker
+
+    with contextlib.closing(open_tracker(name, folder, title)) as tracker:
+        yield tracker
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from mixtailor._checks import MissingPackageError
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import FLTrust, MoNNA, Reputation
 from mixtailor.rules.base import Part
@@ -41,8 +40,12 @@ if TYPE_CHECKING:
     from mixtailor.simulation.records import Record
     from mixtailor.simulation.workers import Partition
     from mixtailor.theory import State
+    from mixtailor.trackers import Tracker
 
-__all__ = ["Outcome", "Simulation"]
+__all__ = ["TRACKED", "Outcome", "Simulation"]
+
+# What a tracker is told of a record.
+TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight", "skipped")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,8 +111,9 @@ class Simulation:
         How much time passes between checkpoints.
     progress : Progress, optional
         Who hears of rounds and evaluations.
-    tensorboard : bool
-        Whether accuracy and losses also go to TensorBoard files in the folder.
+    tracker : Tracker, optional
+        Who is told the numbers of each evaluation, as TensorBoard, MLflow or Weights & Biases are by
+        `mixtailor.trackers`. It stays open.
     states, resamples : int
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
         ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
@@ -143,7 +147,7 @@ class Simulation:
         loss: Loss = nn.functional.cross_entropy,
         checkpoint_seconds: float = 10.0,
         progress: Progress | None = None,
-        tensorboard: bool = False,
+        tracker: Tracker | None = None,
         states: int = 0,
         resamples: int = 10,
     ) -> None:
@@ -171,7 +175,7 @@ class Simulation:
         self._trusted = _has(rule, (FLTrust, MoNNA))  # they start from an update that the server computes itself
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
-        self._board = _board(self.folder) if tensorboard else None
+        self._tracker = tracker
         self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
         self._round, self._tally = 0, Tally()
         self._diverged: int | None = None
@@ -201,8 +205,6 @@ class Simulation:
                 if self.folder is not None and (last or time.monotonic() - saved >= self._checkpoint_seconds):
                     self._save()
                     saved = time.monotonic()
-        if self._board is not None:
-            self._board.close()
         return Outcome(self._server.weights, list(self._records), self._diverged, self._states)
 
     def _evaluates(self, done: int) -> bool:
@@ -283,10 +285,8 @@ class Simulation:
         self._record()
         self._records.write(record)
         self._progress.evaluated(record)
-        if self._board is not None:
-            for name in ("accuracy", "loss", "train_loss"):
-                if record[name] is not None:
-                    self._board.add_scalar(name, record[name], self._round)
+        if self._tracker is not None:
+            self._tracker.log(self._round, {name: record[name] for name in TRACKED if record[name] is not None})
 
     def _record(self) -> None:
         if self._recorder is None or self._round not in self._recorded or self._diverged is not None:
@@ -377,14 +377,3 @@ def _has(part: object, kinds: tuple[type[Rule], ...]) -> bool:
     if not isinstance(part, Part):
         return False
     return any(_has(getattr(part, item.name), kinds) for item in dataclasses.fields(part))  # type: ignore[arg-type]
-
-
-def _board(folder: Path | None) -> Any:
-    if folder is None:
-        raise ValueError("tensorboard=True needs folder=, where its files go.")
-    try:
-        from torch.utils import tensorboard
-    except ImportError as error:
-        raise MissingPackageError("Writing for TensorBoard", "tensorboard", "train") from error
-    board: Any = tensorboard  # typed or not, as torch pleases
-    return board.SummaryWriter(str(folder / "tensorboard"))

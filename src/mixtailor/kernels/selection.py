@@ -9,14 +9,12 @@ from mixtailor.kernels._numba import kernel
 
 __all__ = [
     "equal_pairs",
-    "euclidean_median",
     "in_range",
     "krum_picks",
     "median",
     "medoid",
     "products_about_medoid",
     "same_rows",
-    "weiszfeld",
 ]
 
 Array = npt.NDArray[Any]
@@ -136,125 +134,3 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
         picks[step] = best
         gone[best] = True
     return picks
-
-
-@kernel
-def euclidean_median(
-    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, beyond: float, limit: int
-) -> tuple[Array, int, float]:
-    """The geometric median's weights from the rows' distances and their inner products about the row `middle`.
-
-    Starts at the mean of the floor(n/2) + 1 rows nearest to that row; smoothing and tolerance are in units of the
-    median distance to the start. Rows that are `beyond` so many median distances have no weight. Returns the weights,
-    the iterations taken, and how far there was still to go.
-    """
-    n = len(distances)
-    away = distances[middle]
-    start = np.zeros(n)
-    start[np.argsort(away, kind="mergesort")[: n // 2 + 1]] = 1.0 / (n // 2 + 1)
-    near = np.flatnonzero(away <= beyond * max(median(away), 1e-160))
-    count = len(near)
-    inner = np.empty((count, count))
-    for i in range(count):
-        for j in range(count):
-            inner[i, j] = products[near[i], near[j]]
-    begin = start[near]
-    mixed = np.empty(count)
-    square = 0.0
-    for i in range(count):
-        total = 0.0
-        for j in range(count):
-            total += inner[i, j] * begin[j]
-        mixed[i] = total
-        square += total * begin[i]
-    gaps = np.empty(count)
-    for i in range(count):
-        gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
-    scale = median(gaps)
-    if scale == 0.0:
-        return start, 0, 0.0
-    found, iterations, left = weiszfeld(inner, begin, smoothing * scale, tolerance * scale, limit)
-    weights = np.zeros(n)
-    weights[near] = found
-    return weights, iterations, left / scale
-
-
-@kernel
-def weiszfeld(
-    products: Array, start: Array, smoothing: float, tolerance: float, limit: int
-) -> tuple[Array, int, float]:
-    """Weiszfeld's iteration on weights, given the rows' inner products about a common point.
-
-    A step may be short because the end is near or because convergence is slow (at a row, or at rows that are equal), so
-    what counts is how far there is still to go: with steps that shrink by a rate r, r / (1 - r) of the last one. The
-    same guess, taken as a jump every few steps and taken back where the sum of distances grew, saves most of them.
-
-    Returns the weights, the iterations taken, and how far there was still to go. `tolerance` is a length.
-    """
-    n = len(start)
-    weights = start.copy()
-    fresh = np.empty(n)
-    mixed = np.empty(n)
-    best = start.copy()
-    least = np.inf
-    saved = start.copy()
-    saved_value = np.inf
-    before = 0.0
-    jumped = False
-    since = 0
-    for iteration in range(limit):
-        square = 0.0
-        for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += products[i, j] * weights[j]
-            mixed[i] = total
-            square += total * weights[i]
-        value = 0.0
-        norm = 0.0
-        for i in range(n):
-            distance = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
-            value += distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
-            fresh[i] = 1.0 / max(distance, smoothing)
-            norm += fresh[i]
-        if jumped and value > saved_value:
-            weights[:] = saved
-            jumped = False
-            before = 0.0
-            since = 0
-            continue
-        jumped = False
-        moved_square = 0.0
-        for i in range(n):
-            fresh[i] /= norm
-        for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += products[i, j] * (fresh[j] - weights[j])
-            moved_square += total * (fresh[i] - weights[i])
-        moved = np.sqrt(max(moved_square, 0.0))
-        rate = moved / before if before > 0.0 else 1.0
-        to_go = moved * rate / (1.0 - rate) if rate < 0.999 else 1e3 * moved
-        since += 1
-        if to_go < least:
-            least = to_go
-            best[:] = fresh
-        if moved == 0.0 or (rate < 0.999 and max(to_go, moved) <= tolerance):
-            return fresh, iteration + 1, min(to_go, moved)
-        if since >= 3 and 0.3 < rate < 0.999:
-            factor = rate / (1.0 - rate)
-            inside = True
-            for i in range(n):
-                inside = inside and fresh[i] + factor * (fresh[i] - weights[i]) >= 0.0
-            if inside:
-                saved[:] = fresh
-                saved_value = value
-                for i in range(n):
-                    weights[i] = fresh[i] + factor * (fresh[i] - weights[i])
-                jumped = True
-                before = 0.0
-                since = 0
-                continue
-        before = moved
-        weights[:] = fresh
-    return best, limit, least

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive
-from mixtailor.kernels.selection import euclidean_median
+from mixtailor.kernels.medians import euclidean_median, extrapolated, inverse_weights
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
@@ -182,17 +182,8 @@ def together(medians: Sequence[GeometricMedian], updates: Updates) -> list[Point
 def _weights(distances: Floats, scale: float) -> Floats:
     if scale < 1e-290:  # the smoothing of the least numbers would be zero
         distances, scale = distances / scale, 1.0
-    inverse = np.where(distances > _BEYOND * scale, 0.0, 1.0 / np.maximum(distances, SMOOTHING * scale))
-    weights: Floats = inverse / inverse.sum()
-    return weights
+    return inverse_weights(distances, SMOOTHING * scale, _BEYOND * scale)
 
 
 def _extrapolated(tried: list[tuple[Floats, Floats]]) -> Floats:
-    """The combination of past passes whose steps cancel best; the last pass where that leaves the simplex."""
-    last = tried[-1][1]
-    if len(tried) < 2:
-        return last
-    steps = np.stack([aim - weights for weights, aim in tried])
-    shares = np.linalg.lstsq((steps[:-1] - steps[-1]).T, -steps[-1], rcond=1e-10)[0]
-    guess = last + shares @ (np.stack([aim for _, aim in tried[:-1]]) - last)
-    return guess if (guess >= 0.0).all() else last
+    return extrapolated(np.array([weights for weights, _ in tried]), np.array([aim for _, aim in tried]))

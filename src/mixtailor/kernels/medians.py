@@ -1,0 +1,205 @@
+"""The geometric median in n-space: weights, Weiszfeld's iteration, and how far ahead the last steps point."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixtailor.kernels._numba import kernel
+from mixtailor.kernels.selection import median
+
+__all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
+
+Array = npt.NDArray[Any]
+
+
+@kernel
+def inverse_weights(distances: Array, least: float, most: float) -> Array:
+    """Weights of sum one, inverse to distances, which count as `least` at least; beyond `most` the weight is zero."""
+    weights = np.zeros(len(distances))
+    total = 0.0
+    for i in range(len(distances)):
+        if distances[i] <= most:
+            weights[i] = 1.0 / max(distances[i], least)
+            total += weights[i]
+    return weights / total
+
+
+@kernel
+def extrapolated(tried: Array, aims: Array) -> Array:
+    """The combination of past passes whose steps cancel best; the last aim where that leaves the simplex.
+
+    Rows of `tried` are weights, those of `aims` what a step made of them. Steps are compared with the last one by least
+    squares, orthogonalised one by one, the longest remainder first; what is as good as a combination of others is left
+    out.
+    """
+    count, n = len(tried) - 1, tried.shape[1]
+    last: Array = aims[count].copy()
+    left = -(aims[count] - tried[count])
+    columns = aims[:count] - tried[:count] + left
+    order = np.zeros(count, np.int64)
+    shares = np.zeros(count)
+    upper = np.zeros((count, count))
+    longest, used = 0.0, 0
+    for step in range(count):
+        length = 0.0
+        for k in range(step, count):
+            own = 0.0
+            for i in range(n):
+                own += columns[k, i] ** 2
+            if own > length:
+                length, order[step] = own, k
+        length = np.sqrt(length)
+        longest = max(longest, length)
+        if length <= 1e-10 * longest:
+            break
+        pick = order[step]
+        for i in range(n):
+            columns[pick, i], columns[step, i] = columns[step, i], columns[pick, i] / length
+        for k in range(step):
+            upper[k, pick], upper[k, step] = upper[k, step], upper[k, pick]
+        upper[step, step] = length
+        used += 1
+        for i in range(n):
+            shares[step] += columns[step, i] * left[i]
+        for k in range(step + 1, count):
+            for i in range(n):
+                upper[step, k] += columns[step, i] * columns[k, i]
+            for i in range(n):
+                columns[k, i] -= upper[step, k] * columns[step, i]
+    for step in range(used - 1, -1, -1):
+        for k in range(step + 1, used):
+            shares[step] -= upper[step, k] * shares[k]
+        shares[step] /= upper[step, step]
+    for step in range(used - 1, -1, -1):  # back to the order that they came in
+        shares[step], shares[order[step]] = shares[order[step]], shares[step]
+    guess: Array = last.copy()
+    for k in range(count):
+        for i in range(n):
+            guess[i] += shares[k] * (aims[k, i] - last[i])
+    for i in range(n):
+        if guess[i] < 0.0:
+            return last
+    return guess
+
+
+@kernel
+def euclidean_median(
+    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, beyond: float, limit: int
+) -> tuple[Array, int, float]:
+    """The geometric median's weights from the rows' distances and their inner products about the row `middle`.
+
+    Starts at the mean of the floor(n/2) + 1 rows nearest to that row; smoothing and tolerance are in units of the
+    median distance to the start. Rows that are `beyond` so many median distances have no weight. Returns the weights,
+    the iterations taken, and how far there was still to go.
+    """
+    n = len(distances)
+    away = distances[middle]
+    start = np.zeros(n)
+    start[np.argsort(away, kind="mergesort")[: n // 2 + 1]] = 1.0 / (n // 2 + 1)
+    near = np.flatnonzero(away <= beyond * max(median(away), 1e-160))
+    count = len(near)
+    inner = np.empty((count, count))
+    for i in range(count):
+        for j in range(count):
+            inner[i, j] = products[near[i], near[j]]
+    begin = start[near]
+    mixed = np.empty(count)
+    square = 0.0
+    for i in range(count):
+        total = 0.0
+        for j in range(count):
+            total += inner[i, j] * begin[j]
+        mixed[i] = total
+        square += total * begin[i]
+    gaps = np.empty(count)
+    for i in range(count):
+        gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
+    scale = median(gaps)
+    if scale == 0.0:
+        return start, 0, 0.0
+    found, iterations, left = weiszfeld(inner, begin, smoothing * scale, tolerance * scale, limit)
+    weights = np.zeros(n)
+    weights[near] = found
+    return weights, iterations, left / scale
+
+
+@kernel
+def weiszfeld(
+    products: Array, start: Array, smoothing: float, tolerance: float, limit: int
+) -> tuple[Array, int, float]:
+    """Weiszfeld's iteration on weights, given the rows' inner products about a common point.
+
+    A step may be short because the end is near or because convergence is slow (at a row, or at rows that are equal), so
+    what counts is how far there is still to go: with steps that shrink by a rate r, r / (1 - r) of the last one. The
+    same guess, taken as a jump every few steps and taken back where the sum of distances grew, saves most of them.
+
+    Returns the weights, the iterations taken, and how far there was still to go. `tolerance` is a length.
+    """
+    n = len(start)
+    weights = start.copy()
+    fresh = np.empty(n)
+    mixed = np.empty(n)
+    best = start.copy()
+    least = np.inf
+    saved = start.copy()
+    saved_value = np.inf
+    before = 0.0
+    jumped = False
+    since = 0
+    for iteration in range(limit):
+        square = 0.0
+        for i in range(n):
+            total = 0.0
+            for j in range(n):
+                total += products[i, j] * weights[j]
+            mixed[i] = total
+            square += total * weights[i]
+        value = 0.0
+        norm = 0.0
+        for i in range(n):
+            distance = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
+            value += distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
+            fresh[i] = 1.0 / max(distance, smoothing)
+            norm += fresh[i]
+        if jumped and value > saved_value:
+            weights[:] = saved
+            jumped = False
+            before = 0.0
+            since = 0
+            continue
+        jumped = False
+        moved_square = 0.0
+        for i in range(n):
+            fresh[i] /= norm
+        for i in range(n):
+            total = 0.0
+            for j in range(n):
+                total += products[i, j] * (fresh[j] - weights[j])
+            moved_square += total * (fresh[i] - weights[i])
+        moved = np.sqrt(max(moved_square, 0.0))
+        rate = moved / before if before > 0.0 else 1.0
+        to_go = moved * rate / (1.0 - rate) if rate < 0.999 else 1e3 * moved
+        since += 1
+        if to_go < least:
+            least = to_go
+            best[:] = fresh
+        if moved == 0.0 or (rate < 0.999 and max(to_go, moved) <= tolerance):
+            return fresh, iteration + 1, min(to_go, moved)
+        if since >= 3 and 0.3 < rate < 0.999:
+            factor = rate / (1.0 - rate)
+            inside = True
+            for i in range(n):
+                inside = inside and fresh[i] + factor * (fresh[i] - weights[i]) >= 0.0
+            if inside:
+                saved[:] = fresh
+                saved_value = value
+                for i in range(n):
+                    weights[i] = fresh[i] + factor * (fresh[i] - weights[i])
+                jumped = True
+                before = 0.0
+                since = 0
+                continue
+        before = moved
+        weights[:] = fresh
+    return best, limit, least

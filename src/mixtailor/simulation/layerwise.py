@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["forward", "is_sequence"]
+__all__ = ["forward", "has_hooks", "is_sequence"]
 
 # Layers without parameters that treat examples apart, whatever their settings.
 APART = (
@@ -54,7 +54,7 @@ def is_sequence(model: nn.Module) -> bool:
     parameters = [value for layer in layers for value in layer.parameters()]
     return (
         all(_is_known(layer) for layer in layers)
-        and not any(_has_hooks(module) for module in model.modules())
+        and not any(has_hooks(module) for module in model.modules())
         and len({id(value) for value in parameters}) == len(parameters)
         and all(value.requires_grad and not value.is_complex() for value in parameters)
     )
@@ -107,7 +107,8 @@ def forward(
     return values.reshape(n, batch, *values.shape[1:])
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Whether something else than the module's own code runs with it."""
     kinds = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(kinds)
 

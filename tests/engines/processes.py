@@ -1,6 +1,7 @@
 """A group of real processes for a test: started, awaited for a bounded time, ended by their own handles."""
 
 import datetime
+import gc
 import multiprocessing
 import pickle
 import time
@@ -28,6 +29,7 @@ def _rank(body, rank, count, folder, grouped, arguments):
         found = "answer", body(rank, count, *arguments)
         if grouped:
             dist.barrier()
+            gc.collect()  # a DDP model in a cycle would hold the group
             dist.destroy_process_group()
     except BaseException:
         found = "error", traceback.format_exc()

@@ -4,7 +4,7 @@ import json
 
 from engines.flower.processes import flower
 
-CLIENTS, ROUNDS = 4, 4
+CLIENTS, ROUNDS = 4, 5
 
 
 def test_a_supernode_is_killed_in_a_round_and_restarted(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import (
     _own,
+    adaptive_attack,
     against_peers,
     far_row,
     first_call,
@@ -32,6 +33,7 @@ CLAIMS = (
     "far_row",
     "against_peers",
     "small_updates",
+    "adaptive_attack",
     "scaling_with_n",
     "peak_memory",
     "first_call",
@@ -69,6 +71,9 @@ def run(
         found += small_updates.findings(
             measure(plan, plan.small, tasks_of_table(), extra={"far": _NORMS, "tiny": _NORMS}, say=say)
         )
+        save(report())
+    if "adaptive_attack" in wanted:
+        found += adaptive_attack.findings(plan, say)
         save(report())
     if "scaling_with_n" in wanted:
         assert table is not None

@@ -159,18 +159,18 @@ class Passes(ABC):
         return float(2.0 ** -np.round(np.log2(usual)))
 
     def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
-        infinite = np.isinf(powers)
-        mixed = bool(infinite.any()) and not infinite.all()
+        largest = [p == np.inf for p in powers.tolist()]
+        infinite, mixed = np.array(largest), any(largest) and not all(largest)
         total = self._fold(
             lambda start, stop: question(self.block(start, stop)),
             size=size * len(powers),
-            maximum=infinite if mixed else bool(infinite[0]),
+            maximum=infinite if mixed else largest[0],
         )
         if mixed:
             total[infinite] = self.home.reduce(total[infinite], maximum=True)
             total[~infinite] = self.home.reduce(total[~infinite])
         else:
-            total = self.home.reduce(total, maximum=bool(infinite[0]))
+            total = self.home.reduce(total, maximum=largest[0])
         if not np.isfinite(total).all():
             self.home.examine()
         return total
@@ -222,6 +222,8 @@ class Passes(ABC):
             return np.stack([self.engine.combination_sums(block, point.weights, float(p)) for point, p in each])
 
         total = self._sums_and_maxima(np.array(norms, np.float64), question, size=self.n)
+        if total.min() >= _TINY and total.max() < np.inf:
+            return [sums if np.isinf(p) else sums ** (1.0 / p) for p, sums in zip(norms, total, strict=True)]
         found = []
         for point, p, sums in zip(points, norms, total, strict=True):
             lost = ~np.isfinite(sums)

@@ -207,7 +207,8 @@ class Beside(_View):
             if not np.isfinite(total).all() or (not np.isinf(p) and (off_diagonal < _TINY).any()):
                 continue
             away = (total if np.isinf(p) else total ** (1.0 / p))[np.ix_(place, columns)]
-            found[p] = np.block([[known, away[:, :rows].T], [away[:, :rows], away[:, rows:]]])
+            found[p] = np.empty((self.n, self.n))
+            found[p][:rows, :rows], found[p][rows:], found[p][:rows, rows:] = known, away, away[:, :rows].T
             found[p].setflags(write=False)
         return found
 

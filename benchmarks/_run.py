@@ -19,6 +19,7 @@ from benchmarks import (
     small_updates,
     threads,
 )
+from benchmarks import round as a_round
 from benchmarks._findings import Finding, to_json
 from benchmarks._machine import machine
 from benchmarks._measured import Measured, measure
@@ -38,6 +39,7 @@ CLAIMS = (
     "peak_memory",
     "first_call",
     "threads",
+    "round",
 )
 _NORMS = [f"Krum p={p:g}" for p in _own.NORMS]
 
@@ -91,6 +93,8 @@ def run(
         found += first_call.findings(plan.cold, say=say)
     if "threads" in wanted:
         found += threads.findings(plan, say=say)
+    if "round" in wanted:
+        found += a_round.findings(plan, say=say)
     return report()
 
 

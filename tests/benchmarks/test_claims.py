@@ -45,7 +45,7 @@ PROMISED = {
 @pytest.fixture(scope="module")
 def report() -> dict[str, object]:
     """A run at the least size, without the claims that start other processes."""
-    return _run.run(tiny(), ("multiple_of_the_mean", "far_row", "small_updates", "adaptive_attack", "scaling_with_n"))
+    return _run.run(tiny(), ("multiple_of_the_mean", "far_row", "small_updates", "adaptive_attack", "scaling_with_n", "round"))
 
 
 def test_the_table_has_every_row_that_is_promised() -> None:
@@ -96,6 +96,7 @@ def test_every_claim_is_measured_at_a_tiny_size(report: dict[str, object]) -> No
     assert by_claim["small_updates"] == [row.name for row in ROWS if row.limit is not None]
     assert "the pool of 64, 4 epsilons" in by_claim["adaptive_attack"]
     assert {"Krum, 12 to 14 rows", "Comed, 14 to 16 rows", "MDA, n alone"} <= set(by_claim["scaling_with_n"])
+    assert [each.limit for each in found if each.claim == "round"] == [1.3]
     assert all(np.isfinite(each.value) for each in found)
 
 

@@ -4,6 +4,8 @@ Sound against faulty gradients and poisoned data on honest hosts. NOT sound agai
 slice of everybody's answer.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +17,7 @@ from mixtailor._checks import refuse
 from mixtailor.engines.distributed.keys import SharedKey, source_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
-from mixtailor.updates.sharded import Sharded, Shards, gather_into
+from mixtailor.updates.sharded import Sharded, Shards, bounds
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 
@@ -83,23 +85,23 @@ def robust_all_reduce(
     shards = Shards(agreed.d, group)
     sound = shards.rank not in agreed.faults
     flat = tensor.detach().reshape(-1) if sound else torch.zeros(agreed.d, dtype=agreed.dtype, device=tensor.device)
-    rows = _exchanged(flat, shards)
     kept = [row for row in range(shards.count) if row not in agreed.faults]
-    home = Sharded.of(rows[kept] if agreed.faults else rows, shards, faults=agreed.faults)
-    result = wanted.aggregate(
-        home,
-        reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
-        entropy=SharedKey(shards, source_of(wanted) if entropy is None else entropy),
-        on_fault=on_fault,
-    )
-    answer = _gathered(result.update, flat, shards)
+    with _exchanged(flat, shards) as rows:
+        result = wanted.aggregate(
+            Sharded.of(rows[kept] if agreed.faults else rows, shards, faults=agreed.faults),
+            reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
+            entropy=SharedKey(shards, source_of(wanted) if entropy is None else entropy),
+            on_fault=on_fault,
+        )
+    _spread(result.update, flat, shards)
     if not sound:
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
             f"coordinates of {tensor.dtype}, most have {agreed.d} of {agreed.dtype}. The others went on without it."
         )
-    with torch.no_grad():
-        tensor.copy_(answer.view(tensor.shape))
+    if flat.data_ptr() != tensor.data_ptr():  # a tensor that is not contiguous
+        with torch.no_grad():
+            tensor.copy_(flat.view(tensor.shape))
     return replace(result, update=None if result.update is None else tensor)
 
 
@@ -124,29 +126,53 @@ def _agreement(tensor: torch.Tensor, group: "dist.ProcessGroup | None") -> _Agre
     return _Agreed(d, TYPES[place], faults)
 
 
-def _exchanged(flat: torch.Tensor, shards: Shards) -> torch.Tensor:
-    """This rank's slice of every rank's vector, a row each."""
-    n, width = shards.count, shards.width
-    sent = flat if flat.numel() == n * width and flat.is_contiguous() else flat.new_zeros(n * width)
-    if sent is not flat:
-        sent[: flat.numel()] = flat
-    rows = torch.empty_like(sent)
+# Rooms for rows that are not in use, by type and device. A fresh one would cost as much as sending what goes into it:
+# the system hands out large blocks page by page.
+_rooms: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
+
+
+@contextmanager
+def _exchanged(flat: torch.Tensor, shards: Shards) -> Iterator[torch.Tensor]:
+    """This rank's slice of every rank's vector, a row each, for as long as it is needed."""
+    widths = [stop - start for start, stop in (bounds(shards.d, shards.count, rank) for rank in range(shards.count))]
+    own = widths[shards.rank]
+    key = flat.dtype, flat.device
+    room = _rooms.pop(key, None)  # whoever takes it has it alone
+    if room is None or not shards.count * own <= room.numel() <= 2 * shards.count * own:
+        room = flat.new_empty(shards.count * own)
+    rows = room[: shards.count * own]
     # As bytes: not every backend knows every floating type, and nothing is computed on the way.
-    dist.all_to_all_single(rows.view(torch.uint8), sent.view(torch.uint8), group=shards.group)
-    return rows.view(n, width)[:, : shards.stop - shards.start]
+    size = flat.element_size()
+    dist.all_to_all_single(
+        rows.view(torch.uint8),
+        flat.view(torch.uint8),
+        [own * size] * shards.count,
+        [width * size for width in widths],
+        group=shards.group,
+    )
+    try:
+        yield rows.view(shards.count, own)
+    finally:
+        _rooms[key] = room
 
 
-def _gathered(own: torch.Tensor | None, flat: torch.Tensor, shards: Shards) -> torch.Tensor:
-    """The slices of all ranks, side by side; zeros where there is no answer."""
+def _spread(own: torch.Tensor | None, flat: torch.Tensor, shards: Shards) -> None:
+    """Fill a vector with the slices of all ranks, in place; with zeros where there is no answer."""
     if own is None:
-        return torch.zeros_like(flat)
-    whole = flat.new_empty(shards.count * shards.width)
-    sent = own
-    if own.numel() < shards.width:
-        sent = flat.new_zeros(shards.width)
-        sent[: own.numel()] = own
-    gather_into(whole.view(torch.uint8), sent.view(torch.uint8), group=shards.group)
-    return whole[: shards.d]
+        flat.zero_()
+        return
+    # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
+    whole = flat.view(torch.uint8)
+    flat[shards.start : shards.stop] = own
+    messages = []
+    for step in range(1, shards.count):
+        to, source = (shards.rank + step) % shards.count, (shards.rank - step) % shards.count
+        for call, rank, holder in ((dist.isend, to, shards.rank), (dist.irecv, source, source)):
+            start, stop = (place * flat.element_size() for place in bounds(shards.d, shards.count, holder))
+            if start < stop:
+                messages.append(dist.P2POp(call, whole[start:stop], group=shards.group, group_peer=rank))
+    for message in dist.batch_isend_irecv(messages) if messages else ():
+        message.wait()
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,16 @@ def markdown(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def page_parts(report: Mapping[str, Any]) -> dict[str, str]:
     """What goes between the markers of docs/performance.md."""
     findings = from_json(report["findings"])
-    others = ("small_updates", "adaptive_attack", "scaling_with_n", "peak_memory", "first_call", "threads", "agreement")
+    others = (
+        "small_updates",
+        "adaptive_attack",
+        "scaling_with_n",
+        "peak_memory",
+        "first_call",
+        "threads",
+        "round",
+        "agreement",
+    )
     parts = {
         "machine": f"Measured {report['date']} on {_about(report)} Load at the start: {report['machine']['load']}.\n\n"
         + (_means(report) if "means" in report else ""),

@@ -72,7 +72,9 @@ def test_close_rows_on_large_weights() -> None:
     x[4] *= 1e20
     ours, dense = on_device(torch.from_numpy(x)), receive(x).home
     for p in (1.0, 2.0, 2.5, 7.0, 16.0, np.inf):
-        np.testing.assert_allclose(ours.distances(p), dense.distances(p), rtol=1e-12)
+        # Between the rows, the dense home computes norms other than 2 in float32.
+        digits = 1e-12 if p in (2.0, np.inf) else 1e-6
+        np.testing.assert_allclose(ours.distances(p), dense.distances(p), rtol=digits)
         np.testing.assert_allclose(ours.norms(p), dense.norms(p), rtol=1e-12)
         mean = [home.distances_to(home.mean([0, 1, 2]), p) for home in (ours, dense)]
         np.testing.assert_allclose(*mean, rtol=1e-9)

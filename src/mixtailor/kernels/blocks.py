@@ -10,15 +10,27 @@ What is summed is given by a constant, the `term`:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mixtailor.kernels.lanes import DOUBLES, GROUP, Code, Data, Double, Lanes, Word, emitted
+from mixtailor.kernels.lanes import DOUBLES, GROUP, REGISTER, Code, Data, Double, Element, Lanes, Word, emitted
 from mixtailor.kernels.powers import power, power_plus, raised
 
-__all__ = ["ANY", "EVERY", "MAXIMUM", "PRODUCT", "pairs_of_rows", "rows_and_point", "shift_and_scale", "weigh"]
+__all__ = [
+    "ANY",
+    "EVERY",
+    "MAXIMUM",
+    "PRODUCT",
+    "one_pair",
+    "pairs_of_rows",
+    "rows_and_point",
+    "scale_rows",
+    "shift_and_scale",
+    "weigh",
+]
 
 MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
+TOGETHER = 8  # rows read side by side: as many streams as the processor follows without conflicts
 
 
 def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
@@ -35,7 +47,7 @@ def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> lis
         return _every(abs(difference), totals)
     if term == 4:
         # p is 1 here, but LLVM does not know it: the sum becomes a fused one and leaves the adders to the differences.
-        return [abs(difference).times_plus(x.code.spread(p), totals[0])]
+        return [abs(difference).times_plus(x.code.spread(p, x.count).narrowed(x.element), totals[0])]
     return [power_plus(difference if term % 8 == 0 else abs(difference), term, totals[0])]
 
 
@@ -47,23 +59,35 @@ def _every(x: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
     return low + [power(x, p, known).times_plus(eighth, total) for p, total in enumerate(totals[8:], 1)]
 
 
-def _block(code: Code, term: int, p: Any, rows: Sequence[Any], others: Sequence[Any], vectors: Any, place: Any) -> None:
+def _block(
+    code: Code,
+    term: int,
+    p: Any,
+    rows: Sequence[Any],
+    others: Sequence[Any],
+    vectors: Any,
+    place: Any,
+    element: Any,
+    load: Callable[[Any, Any], Lanes] | None = None,
+) -> None:
     """Pairs of rows at the addresses `rows` and `others`; no others means the pairs among `rows`.
 
-    ``place(a, b, plane)`` is the address of the sum of a pair.
+    ``place(a, b, plane)`` is the address of the sum of a pair. All arithmetic is in numbers of type `element`, up to
+    the sum over the lanes, which is float64. So are the rows, unless ``load(row, step)`` reads them.
     """
     first = 0 if term == PRODUCT else 1
     if others:
         pairs = [(a, b) for a in range(len(rows)) for b in range(len(others))]
     else:
         pairs = [(a, b) for a in range(len(rows)) for b in range(a + first, len(rows))]
-    zero = code.constant(0.0)
-    element = zero.value.type.element
+    count = code.per_register(element)
+    zero = code.constant(0.0, element, count)
     planes = max(1, term - EVERY)
     totals = {pair: [code.variable(zero.bits() if term == MAXIMUM else zero) for _ in range(planes)] for pair in pairs}
+    read = load or (lambda row, step: code.load(code.offset(row, step, REGISTER), element, count))
     with code.loop(vectors) as step:
-        x = [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in rows]
-        y = [code.load(code.offset(row, step, 8 * DOUBLES), element) for row in others] or x
+        x = [read(row, step) for row in rows]
+        y = [read(row, step) for row in others] or x
         for (a, b), total in totals.items():
             grown = _grow(term, p, x[a], y[b], [each.get() for each in total])
             for each, value in zip(total, grown, strict=True):
@@ -73,7 +97,7 @@ def _block(code: Code, term: int, p: Any, rows: Sequence[Any], others: Sequence[
             if term == MAXIMUM:
                 code.raise_word(each.get().largest_bits(), place(a, b, plane))
             else:
-                code.add_double(each.get().total(), place(a, b, plane))
+                code.add_double(each.get().widened().total(), place(a, b, plane))
 
 
 def _group(term: int) -> int:
@@ -83,11 +107,11 @@ def _group(term: int) -> int:
 
 @emitted()
 def pairs_of_rows(
-    code: Code, tile: Data, pitch: Word, vectors: Word, sums: Data, rows: Word, p: Double, term: int
+    code: Code, tile: Data, pitch: Word, vectors: Word, sums: Data, rows: Word, p: Double, like: Element, term: int
 ) -> None:
     """Add the sums of all pairs of rows i < j of a tile, for products i <= j, to the matrix (or planes) at `sums`.
 
-    The tile's rows are `pitch` bytes apart and `vectors` registers long.
+    The tile's rows, of the dtype of `like`, are `pitch` bytes apart and `vectors` registers long.
     """
     builder, size = code.builder, _group(term)
     word = rows.type
@@ -106,7 +130,7 @@ def pairs_of_rows(
 
         upper = [row(builder.add(i, word(a))) for a in range(height)]
         lower = [row(builder.add(j, word(b))) for b in range(breadth)]
-        _block(code, term, p, upper, lower, vectors, place)
+        _block(code, term, p, upper, lower, vectors, place, like)
 
     tail = builder.mul(groups, word(size))
     with code.loop(groups) as group:
@@ -121,6 +145,47 @@ def pairs_of_rows(
     for left in range(1 if term == PRODUCT else 2, size):
         with code.when(rest, left):
             block(tail, left, tail, 0)
+
+
+@emitted()
+def one_pair(
+    code: Code, first: Word, second: Word, vectors: Word, sums: Data, scale: Double, p: Double, like: Element, term: int
+) -> None:
+    """Add the sums of one pair of rows, of the dtype of `like` and times `scale`, in float64, to `sums`."""
+    factor, size = code.spread(scale), code.size(like) * DOUBLES
+
+    def load(row: Any, step: Any) -> Lanes:
+        return code.load(code.offset(row, step, size), like).widened() * factor
+
+    def place(_a: int, _b: int, plane: int) -> Any:
+        return code.offset(sums, plane, 8)
+
+    _block(code, term, p, [first], [second], vectors, place, code.double_type, load)
+
+
+@emitted()
+def scale_rows(
+    code: Code, sources: Data, start: Word, rows: Word, vectors: Word, tile: Data, pitch: Word, one: Double, two: Double
+) -> None:
+    """Copy registers of float32 rows, from `start` bytes on, times `one` and then `two`: one alone could overflow.
+
+    Eight rows side by side: read one after the other, runs are too short for the processor's own prefetching.
+    """
+    builder, word, count = code.builder, rows.type, 2 * DOUBLES
+    single = code.single_type
+    factors = [code.spread(factor, count).narrowed(single) for factor in (one, two)]
+    groups = builder.sdiv(builder.add(rows, word(TOGETHER - 1)), word(TOGETHER))
+    with code.loop(groups) as group:
+        low = builder.mul(group, word(TOGETHER))
+        high = builder.add(low, word(TOGETHER))
+        high = builder.select(builder.icmp_signed("<", high, rows), high, rows)
+        with code.loop(vectors) as step:
+            here = builder.mul(step, word(REGISTER))
+            with code.loop(high, low) as row:
+                source = builder.add(builder.add(code.word(code.offset(sources, row, 8)), start), here)
+                x = code.load(source, single, count)
+                target = builder.add(builder.add(tile, here), builder.mul(row, pitch))
+                code.store(x * factors[0] * factors[1], target)
 
 
 @emitted()
@@ -141,7 +206,7 @@ def rows_and_point(
             )
 
         upper = [builder.add(tile, builder.mul(builder.add(i, word(a)), pitch)) for a in range(height)]
-        _block(code, term, p, upper, [point], vectors, place)
+        _block(code, term, p, upper, [point], vectors, place, code.double_type)
 
     with code.loop(groups) as group:
         block(builder.mul(group, word(size)), size)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import kernel, run_at, special_kernel, types
+from mixtailor.kernels.combinations import combine, mix_run
 from mixtailor.kernels.lanes import REGISTER, Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators
 from mixtailor.kernels.statistics import (
@@ -32,28 +33,49 @@ from mixtailor.kernels.statistics import (
 __all__ = ["around", "median", "sign_vote", "trimmed_mean"]
 
 Indices = NDArray[np.intp]
+Rows: TypeAlias = tuple[Indices, NDArray[Any], int]
+
+UNMIXED = np.zeros((0, 0))
+_WIDE = np.empty(0)
 
 FEW = 16  # rows: all of them, and the sums, fit the registers or nearly so
 TILE = 800  # registers in a tile: somewhat more than the first-level cache, since shorter runs are read slowly
+MIXED = 512  # columns that are mixed at a time: a dozen rows of them stay in the first-level cache
 LONG = 4096  # columns in a run that is worth a network of its own
 
 
 @functools.cache
-def _in_registers(rows: int, kind: int, trim: int, keep: int) -> Callable[[Indices, Any, int, Any], bool]:
+def _in_registers(rows: int, kind: int, trim: int, keep: int) -> Callable[[Indices, Any, int, Any, Any, Any], bool]:
     @special_kernel(rows, kind, trim, keep)
-    def sorted_in_registers(addresses: Any, like: Any, width: Any, out: Any) -> Any:
-        per = REGISTER // like.itemsize
-        vectors = width // per
-        fault = columns_in_registers(addresses, 0, vectors, out, like, rows, kind, trim, keep)
-        left = width - vectors * per
-        if left:
-            edge = np.zeros((rows + 1, per), like.dtype)
-            places = np.empty(rows, np.intp)
+    def sorted_in_registers(addresses: Any, like: Any, width: Any, mixing: Any, work: Any, out: Any) -> Any:
+        per = REGISTER // work.itemsize
+        mixed = mixing.shape[0] > 0
+        run = MIXED if mixed else per
+        # Runs that are mixed, or do not fill their last register, are copied to the first rows; the last has answers.
+        copied = np.zeros((rows + 1, run), work.dtype)
+        places = np.empty(rows, np.intp)
+        fault = 0.0
+        start = 0
+        # One loop for all kinds of runs: each place that the network is called from is compiled.
+        while start < width:
+            length = min(run, width - start)
+            target = copied[rows].ctypes.data
             for j in range(rows):
-                edge[j, :left] = run_at(addresses[j], like, vectors * per, left)
-                places[j] = edge[j].ctypes.data
-            fault += columns_in_registers(places, 0, 1, edge[rows], like, rows, kind, trim, keep)
-            out[vectors * per :] = edge[rows, :left]
+                places[j] = copied[j].ctypes.data
+            if mixed:
+                fault += 0.0 if mix_run(addresses, like, start, length, mixing, copied) else np.nan
+            elif start == 0 and width >= per:
+                length = width // per * per
+                places[:] = addresses
+                target = out.ctypes.data
+            else:
+                for j in range(rows):
+                    copied[j, :length] = run_at(addresses[j], like, start, length)
+            vectors = (length + per - 1) // per
+            fault += columns_in_registers(places, 0, vectors, target, work, rows, kind, trim, keep)
+            if target != out.ctypes.data:
+                out[start : start + length] = copied[rows, :length]
+            start += length
         return fault == 0.0
 
     return sorted_in_registers
@@ -112,33 +134,72 @@ def _offsets(rows: int, kind: int, trim: int, keep: int, size: int) -> NDArray[n
     return np.array(pairs, np.int64).reshape(-1, 2) * pitch
 
 
-def _columns(addresses: Indices, like: NDArray[Any], width: int, kind: int, trim: int, keep: int, out: Any) -> bool:
-    rows = addresses.size
-    if rows <= FEW and width >= LONG:
-        return bool(_in_registers(rows, kind, trim, keep)(addresses, like, width, out))
-    pairs = _offsets(rows, kind, trim, keep, like.itemsize)
+def _rounded(kind: int, like: NDArray[Any]) -> NDArray[Any]:
+    """What mixed rows are rounded to, as `like`. A median or a mean is off by as much as they are, but which values are
+    nearest to a centre may hang on the last digit, and with it much more."""
+    return _WIDE if kind == AROUND else like
+
+
+def _columns(rows: Rows, kind: int, trim: int, keep: int, out: Any, mixing: NDArray[np.float64] | None) -> bool:
+    addresses, like, width = rows
+    count = addresses.size if mixing is None else len(mixing)
+    if count <= FEW and width >= LONG:
+        weights = UNMIXED if mixing is None else np.ascontiguousarray(mixing, np.float64)
+        network = _in_registers(count, kind, trim, keep)
+        return bool(network(addresses, like, width, weights, like if mixing is None else _rounded(kind, like), out))
+    if mixing is not None:
+        mixed = np.empty((count, width), _rounded(kind, like).dtype)
+        good = combine(addresses, like, width, mixing, mixed)
+        places = mixed.ctypes.data + mixed.strides[0] * np.arange(count, dtype=np.intp)
+        answer = np.empty(width, mixed.dtype)
+        good = good and _columns((places, mixed[0, :0], width), kind, trim, keep, answer, None)
+        with np.errstate(over="ignore"):  # beyond the rows' type is infinite there
+            out[:] = answer
+        return good
+    pairs = _offsets(count, kind, trim, keep, like.itemsize)
     trimmed = int(kind == TRIMMED or (kind == AROUND and trim >= 0))
     return bool(_in_tile(kind, trimmed)(addresses, like, width, trim, keep, pairs, out))
 
 
-def median(addresses: Indices, like: NDArray[Any], width: int, out: NDArray[Any]) -> bool:
-    """Median of every column, for even k the mean of the two middle values; whether all entries are finite."""
-    return _columns(addresses, like, width, MEDIAN, -1, 0, out)
+def median(
+    addresses: Indices, like: NDArray[Any], width: int, out: NDArray[Any], mixing: NDArray[np.float64] | None = None
+) -> bool:
+    """Median of every column, for even k the mean of the two middle values; whether all entries are finite.
+
+    Here and in the others, with `mixing` it is of the rows ``mixing @ x``, mixed in float64, which exist for a moment
+    only.
+    """
+    return _columns((addresses, like, width), MEDIAN, -1, 0, out, mixing)
 
 
-def trimmed_mean(addresses: Indices, like: NDArray[Any], width: int, trim: int, out: NDArray[Any]) -> bool:
+def trimmed_mean(
+    addresses: Indices,
+    like: NDArray[Any],
+    width: int,
+    trim: int,
+    out: NDArray[Any],
+    mixing: NDArray[np.float64] | None = None,
+) -> bool:
     """Mean of every column without its `trim` smallest and largest values; whether all entries are finite."""
-    return _columns(addresses, like, width, TRIMMED, int(trim), 0, out)
+    return _columns((addresses, like, width), TRIMMED, int(trim), 0, out, mixing)
 
 
-def around(addresses: Indices, like: NDArray[Any], width: int, trim: int, keep: int, out: NDArray[Any]) -> bool:
+def around(
+    addresses: Indices,
+    like: NDArray[Any],
+    width: int,
+    trim: int,
+    keep: int,
+    out: NDArray[Any],
+    mixing: NDArray[np.float64] | None = None,
+) -> bool:
     """Mean of the `keep` values of every column nearest to its centre; whether all entries are finite.
 
     The centre is the median for a negative `trim`, else the trimmed mean. The nearest values are neighbours in the
     sorted column, so the window moves up as long as the value that enters is nearer than the one that leaves: of two
     windows that are equally near, the lower one counts.
     """
-    return _columns(addresses, like, width, AROUND, max(-1, int(trim)), int(keep), out)
+    return _columns((addresses, like, width), AROUND, max(-1, int(trim)), int(keep), out, mixing)
 
 
 @emitted(types.float64)

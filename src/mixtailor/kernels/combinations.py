@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import kernel, run_at, types
 from mixtailor.kernels.lanes import DOUBLES, Code, Data, Element, Word, emitted
-from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
-__all__ = ["combine", "finite_rows", "gather"]
+__all__ = ["combine", "finite_rows", "gather", "mix_run"]
 
 RUN = 1024  # coordinates of many rows summed at a time: their float64 sums stay in the first-level cache
 TOGETHER = 12  # rows read side by side
@@ -68,29 +67,6 @@ def _add_rows(
     return ((one + two) + (three + four)).widened().total()
 
 
-@emitted(types.float64)
-def _narrow(code: Code, totals: Data, out: Data, vectors: Word, target: Element) -> Any:
-    """Write float64 totals in the dtype of `target`. Returns 0, or NaN where an answer is not finite."""
-    zero = code.constant(0.0, target)
-    fault = code.variable(zero)
-    with code.loop(vectors) as step:
-        x = code.load(code.offset(totals, step, 8 * DOUBLES), code.double_type).narrowed(target)
-        code.store(x, code.offset(out, step, code.size(target) * DOUBLES))
-        fault.set(x.times_plus(zero, fault.get()))  # 0 x infinity and 0 x NaN are NaN, and stay
-    return fault.get().widened().total()
-
-
-@kernel
-def _write(totals: Any, length: int, answer: Any) -> bool:
-    """Totals to their place; whether all are finite."""
-    vectors = length // DOUBLES
-    fault = _narrow(totals, answer, vectors, answer)
-    for c in range(vectors * DOUBLES, length):
-        answer[c] = totals[c]
-        fault += np.float64(0.0 * answer[c])
-    return bool(fault == 0.0)
-
-
 @kernel
 def _combine_one(addresses: Any, like: Any, width: int, weights: Any, out: Any) -> bool:
     """One weighted sum, straight from the rows: a dozen of them at a time, as many as are read well side by side."""
@@ -123,67 +99,81 @@ def _combine_one(addresses: Any, like: Any, width: int, weights: Any, out: Any) 
     return bool(fault == 0.0)
 
 
-@emitted()
+@emitted(types.float64)
 def _mix(
-    code: Code, tile: Data, pitch: Word, vectors: Word, weights: Data, rows: Word, low: Word, out: Data, height: int
-) -> None:
-    """``out[r] = sum_j weights[low + r, j] row_j`` over a tile, for `height` rows of weights at once."""
-    builder, word = code.builder, rows.type
-    stride = builder.mul(rows, word(8))
+    code: Code,
+    sources: Data,
+    start: Word,
+    strips: Word,
+    weights: Data,
+    rows: Word,
+    answers: Word,
+    out: Data,
+    pitch: Word,
+    like: Element,
+    target: Element,
+) -> Any:
+    """``out[r] = sum_j weights[r, j] row_j`` from `start` bytes on, in strips of two registers of float64.
 
-    def strip(first: Any, breadth: int) -> None:
-        start = builder.mul(first, word(8 * DOUBLES))
-        sums = [[code.variable(code.constant(0.0)) for _ in range(breadth)] for _ in range(height)]
+    Rows of `out`, of the dtype of `target`, are `pitch` bytes apart. Returns 0, or NaN where one is not finite. Four
+    sums grow at a time, and the rows are widened anew for each four: they are in the first-level cache by then.
+    """
+    builder, word, zero = code.builder, rows.type, code.constant(0.0, target)
+    stride, size, width = builder.mul(rows, word(8)), code.size(like) * DOUBLES, code.size(target) * DOUBLES
+    faults = [code.variable(zero) for _ in range(8)]
+
+    def grow(strip: Any, low: Any, height: int) -> None:
+        here = builder.add(start, builder.mul(strip, word(2 * size)))
+        lines = builder.add(weights, builder.mul(low, stride))
+        sums = [[code.variable(code.constant(0.0)) for _ in range(2)] for _ in range(height)]
         with code.loop(rows) as row:
-            source = builder.add(builder.add(tile, start), builder.mul(row, pitch))
-            x = [code.load(code.offset(source, part, 8 * DOUBLES), code.double_type) for part in range(breadth)]
+            source = builder.add(code.word(code.offset(sources, row, 8)), here)
+            x = [code.load(code.offset(source, part, size), like).widened() for part in range(2)]
             for r, line in enumerate(sums):
-                place = builder.add(weights, builder.mul(builder.add(low, word(r)), stride))
+                place = builder.add(lines, builder.mul(stride, word(r)))
                 weight = code.spread(code.double(code.offset(place, row, 8)))
                 for part, total in enumerate(line):
                     total.set(weight.times_plus(x[part], total.get()))
+        there = builder.add(builder.add(out, builder.mul(strip, word(2 * width))), builder.mul(low, pitch))
         for r, line in enumerate(sums):
-            target = builder.add(builder.add(out, start), builder.mul(pitch, word(r)))
             for part, total in enumerate(line):
-                code.store(total.get(), code.offset(target, part, 8 * DOUBLES))
+                answer = total.get().narrowed(target)
+                code.store(answer, builder.add(code.offset(there, part, width), builder.mul(pitch, word(r))))
+                fault = faults[2 * r + part]
+                fault.set(answer.times_plus(zero, fault.get()))  # 0 x infinity and 0 x NaN are NaN, and stay
 
-    pairs = builder.ashr(vectors, word(1))
-    with code.loop(pairs) as pair:
-        strip(builder.shl(pair, word(1)), 2)
-    with code.loop(vectors, builder.shl(pairs, word(1))) as single:
-        strip(single, 1)
+    fours = builder.ashr(answers, word(2))
+    with code.loop(strips) as strip:
+        with code.loop(fours) as four:
+            grow(strip, builder.shl(four, word(2)), 4)
+        with code.loop(answers, builder.shl(fours, word(2))) as single:
+            grow(strip, single, 1)
+    total = faults[0].get()
+    for fault in faults[1:]:
+        total = total + fault.get()
+    return total.widened().total()
 
 
 @kernel
-def _combine_many(addresses: Any, like: Any, width: int, weights: Any, out: Any) -> bool:
-    """Several weighted sums from one reading: each tile meets all weights."""
+def mix_run(addresses: Any, like: Any, start: int, length: int, weights: Any, out: Any) -> bool:
+    """``out[r, c] = sum_j weights[r, j] x_j[start + c]`` for c below `length`; whether all of that is finite."""
     rows, answers = addresses.size, weights.shape[0]
-    tile = empty_tile(rows)
-    mixed = np.empty((4, tile.shape[1]))
-    run = tile.shape[1] - 8
-    finite = True
-    for start in range(0, width, run):
-        length = min(run, width - start)
-        good = fill(addresses, like, start, length, tile)
-        vectors = vectors_of(length)
-        for low in range(0, answers, 4):
-            high = min(low + 4, answers)
-            if not good:
-                # Zero times infinity is no number: where a row is not finite, weights of zero must be skipped.
-                mixed[:] = 0.0
-                for r in range(low, high):
-                    for j in range(rows):
-                        if weights[r, j] != 0.0:
-                            for c in range(length):
-                                mixed[r - low, c] += weights[r, j] * tile[j, c]
-            elif high - low == 4:
-                _mix(tile, tile.strides[0], vectors, weights, rows, low, mixed, 4)
-            else:
-                for r in range(low, high):
-                    _mix(tile, tile.strides[0], vectors, weights, rows, r, mixed[r - low], 1)
-            for r in range(low, high):
-                finite &= _write(mixed[r - low], length, out[r, start : start + length])
-    return finite
+    strips = length // (2 * DOUBLES)
+    where = start * like.itemsize
+    fault = _mix(addresses, where, strips, weights, rows, answers, out, out.strides[0], like, out)
+    # Where a row is not finite, all is done again: zero times infinity is no number, so weights of zero are skipped.
+    done = strips * 2 * DOUBLES if fault == 0.0 else 0
+    fault = 0.0
+    if done < length:
+        for r in range(answers):
+            for c in range(done, length):
+                total = 0.0
+                for j in range(rows):
+                    if weights[r, j] != 0.0:
+                        total += weights[r, j] * run_at(addresses[j], like, start + c, 1)[0]
+                out[r, c] = total
+                fault += np.float64(0.0 * out[r, c])
+    return bool(fault == 0.0)
 
 
 def combine(
@@ -196,7 +186,7 @@ def combine(
     weights = np.ascontiguousarray(weights, np.float64)
     if len(weights) == 1:
         return bool(_combine_one(addresses, like, width, weights[0], out[0]))
-    return bool(_combine_many(addresses, like, width, weights, out))
+    return bool(mix_run(addresses, like, 0, width, weights, out))
 
 
 @kernel

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import run_at, special_kernel
 from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point, weigh
-from mixtailor.kernels.combinations import finite_rows
+from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
 __all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
@@ -37,34 +37,43 @@ def term_of(p: float) -> int:
     return int(4 * p) if 4 * p == int(4 * p) and p <= LARGEST_WHOLE else ANY
 
 
+_UNMIXED = np.zeros((0, 0))
+
+
 @functools.cache
-def _pairs(term: int) -> Callable[[Indices, Any, int, float, float], Floats]:
+def _pairs(term: int) -> Callable[[Indices, Any, int, float, float, Floats], Floats]:
     planes = max(1, term - EVERY)
 
     @special_kernel(term)
-    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, factor: Any) -> Any:
-        rows = addresses.size
+    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any) -> Any:
+        mixed = mixing.shape[0] > 0
+        rows = mixing.shape[0] if mixed else addresses.size
         answer = np.zeros((planes, rows, rows))
         tile = empty_tile(rows)
         run = tile.shape[1] - 8
         finite = True
         for start in range(0, width, run):
             length = min(run, width - start)
-            finite &= fill(addresses, like, start, length, tile)
+            if mixed:
+                tile[:, length:] = 0.0
+                finite &= mix_run(addresses, like, start, length, mixing, tile)
+            else:
+                finite &= fill(addresses, like, start, length, tile)
             if factor != 1.0:
                 for i in range(rows):
                     target = tile[i]
                     for c in range(run):
                         target[c] *= factor
-            pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, term)
+            pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, tile, term)
         for plane in range(planes):
             for i in range(rows):
                 for j in range(i):
                     answer[plane, i, j] = answer[plane, j, i]
         if not finite:
-            for i, good in enumerate(finite_rows(addresses, like, width)):
-                if not good:
-                    answer[:, i, i] = np.nan
+            for j, good in enumerate(finite_rows(addresses, like, width)):
+                for i in range(rows):
+                    if not good and (mixing[i, j] != 0.0 if mixed else i == j):
+                        answer[:, i, i] = np.nan
         return answer
 
     return sums_of_pairs
@@ -127,21 +136,30 @@ def _by_power(rows: int, width: int, powers: Floats, shape: tuple[int, ...], ask
     return answer
 
 
-def pair_sums(addresses: Indices, like: NDArray[Any], width: int, powers: Floats, factor: float = 1.0) -> Floats:
+def pair_sums(
+    addresses: Indices,
+    like: NDArray[Any],
+    width: int,
+    powers: Floats,
+    factor: float = 1.0,
+    mixing: Floats | None = None,
+) -> Floats:
     """``sum |factor (x_i - x_j)|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
 
-    A factor that is a power of two brings rows of any size to where powers neither overflow nor vanish.
+    A factor that is a power of two brings rows of any size to where powers neither overflow nor vanish. With `mixing`,
+    the pairs are of the rows ``mixing @ x``, which exist for a moment only.
 
     The sums are raw: they overflow or vanish where the powers do. Sums with a row that is not finite are not finite,
     and neither is its diagonal, which is zero for all others.
     """
-    rows = addresses.size
+    weights = _UNMIXED if mixing is None else np.ascontiguousarray(mixing, np.float64)
+    rows = addresses.size if mixing is None else len(mixing)
     if powers.size == 1:
         p = float(powers[0])
-        return _pairs(term_of(p))(addresses, like, width, p, factor)
+        return _pairs(term_of(p))(addresses, like, width, p, factor, weights)
 
     def ask(term: int, p: float, start: int, length: int) -> Floats:
-        return _pairs(term)(addresses + start * like.itemsize, like, length, p, factor)
+        return _pairs(term)(addresses + start * like.itemsize, like, length, p, factor, weights)
 
     return _by_power(rows, width, powers, (rows, rows), ask)
 

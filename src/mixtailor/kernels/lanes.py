@@ -55,6 +55,11 @@ class Lanes:
         """How many lanes there are."""
         return int(self.value.type.count)
 
+    @property
+    def element(self) -> Any:
+        """The type of the numbers in the lanes."""
+        return self.value.type.element
+
     def __add__(self, other: Lanes) -> Lanes:
         return self._with(self.code.builder.fadd(self.value, other.value))
 
@@ -205,6 +210,11 @@ class Code:
     def double_type(self) -> Any:
         """The type of a float64."""
         return _DOUBLE
+
+    @property
+    def single_type(self) -> Any:
+        """The type of a float32."""
+        return _FLOAT
 
     def word(self, address: Any) -> Any:
         """The 64-bit integer at an address."""

@@ -11,7 +11,7 @@ from mixtailor.kernels._numba import kernel
 from mixtailor.kernels.blocks import PRODUCT, pairs_of_rows, rows_and_point, shift_and_scale
 from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
-__all__ = ["gram", "point_dots"]
+__all__ = ["gram", "gram_rows", "point_dots"]
 
 
 @kernel
@@ -34,10 +34,37 @@ def gram(
         if about >= 0:
             centre[:] = tile[about, :run]
         shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
-        pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, PRODUCT)
+        pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, tile, PRODUCT)
     for i in range(rows):
         for j in range(i):
             answer[i, j] = answer[j, i]
+    return answer
+
+
+@kernel
+def gram_rows(
+    addresses: NDArray[np.intp],
+    like: Any,
+    width: int,
+    about: int,
+    inverse_scales: NDArray[np.float64],
+    which: NDArray[np.intp],
+) -> NDArray[np.float64]:
+    """The rows `which` of `gram`, to all digits that it has: for a few of them, little more than a reading."""
+    rows = addresses.size
+    answer = np.zeros((which.size, rows))
+    tile = empty_tile(rows)
+    run = tile.shape[1] - 8
+    centre = np.zeros(run)
+    for start in range(0, width, run):
+        length = min(run, width - start)
+        fill(addresses, like, start, length, tile)
+        vectors = vectors_of(length)
+        if about >= 0:
+            centre[:] = tile[about, :run]
+        shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
+        for k in range(which.size):
+            rows_and_point(tile, tile.strides[0], vectors, tile[which[k]], answer[k], rows, 0.0, PRODUCT)
     return answer
 
 

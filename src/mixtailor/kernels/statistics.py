@@ -74,7 +74,7 @@ def columns_in_registers(
     sources: Data,
     start: Word,
     vectors: Word,
-    out: Data,
+    out: Word,
     like: Element,
     rows: int,
     kind: int,

@@ -8,11 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import kernel, run_at, types
-from mixtailor.kernels.lanes import DOUBLES, Code, Data, Element, Word, emitted
+from mixtailor.kernels.lanes import DOUBLES, REGISTER, Code, Data, Element, Word, emitted
 
-__all__ = ["empty_tile", "fill", "vectors_of"]
+__all__ = ["aligned", "empty_tile", "fill", "vectors_of"]
 
 TOGETHER = 8  # rows read side by side: as many streams as the processor's prefetching follows without conflicts
+
+
+@kernel
+def aligned(rows: int, columns: int, like: Any) -> Any:
+    """An array whose rows, where they are whole registers long, begin at a register's boundary.
+
+    A register that is loaded across two cache lines takes two loads.
+    """
+    memory = np.empty(rows * columns + REGISTER // like.itemsize, like.dtype)
+    skip = (-memory.ctypes.data % REGISTER) // like.itemsize
+    return memory[skip : skip + rows * columns].reshape(rows, columns)
 
 
 @kernel
@@ -23,7 +34,8 @@ def empty_tile(rows: int) -> NDArray[np.float64]:
         run = 1024
         while run > 64 and run * rows > 65536:
             run //= 2
-    return np.empty((rows, run + 8))
+    tile: NDArray[np.float64] = aligned(rows, run + 8, np.empty(0))
+    return tile
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels import columns, combinations, distances, moments, products
+from mixtailor.kernels import columns, combinations, distances, moments, norms, products
 from mixtailor.updates.statistics import (
     AroundMedian,
     AroundTrimmed,
@@ -65,6 +65,11 @@ class Engine(ABC, Generic[B]):
     @abstractmethod
     def gram(self, block: B, about: int, inverse_scales: Floats) -> Floats:
         """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
+
+    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+        """Some rows of `gram`."""
+        lines: Floats = self.gram(block, about, inverse_scales)[which.tolist()]
+        return lines
 
     @abstractmethod
     def point_dots(self, block: B, point: Any) -> Floats:
@@ -129,18 +134,31 @@ class Engine(ABC, Generic[B]):
 
 @dataclass(slots=True)
 class Block:
-    """k rows over one run of coordinates, by address. `holds` keeps their memory alive."""
+    """k rows over one run of coordinates, by address. `holds` keeps their memory alive.
+
+    With `mixing` the rows are ``mixing`` times those at the addresses, in float64, and are not there until a kernel
+    mixes them, or `plain` does.
+    """
 
     addresses: Integers
     like: "np.ndarray[Any, Any]"
     width: int
     holds: object
+    mixing: Floats | None = None
 
     @classmethod
     def of(cls, rows: "np.ndarray[Any, Any]") -> "Block":
         """The block of a matrix whose rows are contiguous, in place."""
         addresses = rows.ctypes.data + rows.strides[0] * np.arange(rows.shape[0], dtype=np.intp)
         return cls(addresses, like(rows.dtype), rows.shape[1], rows)
+
+    def plain(self) -> "Block":
+        """The same rows, with addresses of their own."""
+        if self.mixing is None:
+            return self
+        out = np.empty((len(self.mixing), self.width))
+        combinations.combine(self.addresses, self.like, self.width, self.mixing, out)
+        return Block.of(out)
 
 
 @dataclass(slots=True)
@@ -165,27 +183,47 @@ class CpuEngine(Engine[Block]):
     """Blocks by address, computed by the numba kernels."""
 
     def pair_sums(self, block: Block, powers: Floats, factor: float = 1.0) -> Floats:
-        return distances.pair_sums(block.addresses, block.like, block.width, powers, factor)
+        return distances.pair_sums(block.addresses, block.like, block.width, powers, factor, block.mixing)
+
+    def pair_norms(self, block: Block, powers: Floats) -> Floats:
+        """The l_p distances themselves, (P, k, k), of float32 rows of any size; see `norms`."""
+        block = block.plain()
+        return norms.pair_norms(block.addresses, block.like, block.width, powers)
+
+    def combination_norms(self, block: Block, weights: Floats, p: float) -> Floats:
+        """The l_p distances themselves, for finite p, of float32 rows of any size to a combination of them."""
+        return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
 
     def pair_sums_scaled(self, block: Block, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
+        block = block.plain()
         return distances.pair_sums_scaled(block.addresses, block.like, block.width, first, second, p, scales)
 
     def pair_maxima(self, block: Block, first: Integers, second: Integers) -> Floats:
+        block = block.plain()
         return distances.pair_maxima(block.addresses, block.like, block.width, first, second)
 
     def point_sums(self, block: Block, point: Any, powers: Floats) -> Floats:
+        block = block.plain()
         return distances.point_sums(block.addresses, block.like, block.width, point, powers)
 
     def point_sums_scaled(self, block: Block, point: Any, p: float, scales: Floats) -> Floats:
+        block = block.plain()
         return distances.point_sums_scaled(block.addresses, block.like, block.width, point, p, scales)
 
     def combination_sums(self, block: Block, weights: Floats, p: float) -> Floats:
+        block = block.plain()
         return distances.combination_sums(block.addresses, block.like, block.width, weights, p)
 
     def gram(self, block: Block, about: int, inverse_scales: Floats) -> Floats:
+        block = block.plain()
         return products.gram(block.addresses, block.like, block.width, about, inverse_scales)
 
+    def gram_rows(self, block: Block, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+        block = block.plain()
+        return products.gram_rows(block.addresses, block.like, block.width, about, inverse_scales, which)
+
     def point_dots(self, block: Block, point: Any) -> Floats:
+        block = block.plain()
         return products.point_dots(block.addresses, block.like, block.width, point)
 
     def dot(self, first: Any, second: Any) -> float:
@@ -194,12 +232,14 @@ class CpuEngine(Engine[Block]):
         return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
 
     def columns(self, block: Block, statistic: Statistic) -> tuple[Any, bool]:
+        block = block.plain()
         out = np.empty(block.width, block.like.dtype)
         finite = self._statistic(block, statistic, out)
         return out.astype(np.float64, copy=False), finite
 
     def columns_into(self, block: Block, statistic: Statistic, out: Any) -> bool:
         if not isinstance(out, Pieces) and out.dtype == block.like.dtype:
+            # Mixed rows are rounded to the type of the answer before, and not after: as far off, and twice as fast.
             return self._statistic(block, statistic, out)
         values, finite = self.columns(block, statistic)
         self.store(values, out)
@@ -210,13 +250,21 @@ class CpuEngine(Engine[Block]):
         rows = block.addresses, block.like, block.width
         match statistic:
             case Median():
-                return columns.median(*rows, out)
+                return columns.median(*rows, out, block.mixing)
             case Trimmed(trim):
-                return columns.trimmed_mean(*rows, trim, out)
+                return columns.trimmed_mean(*rows, trim, out, block.mixing)
             case AroundMedian(keep):
-                return columns.around(*rows, -1, keep, out)
+                return columns.around(*rows, -1, keep, out, block.mixing)
             case AroundTrimmed(trim, keep):
-                return columns.around(*rows, trim, keep, out)
+                return columns.around(*rows, trim, keep, out, block.mixing)
+        if block.mixing is not None:
+            plain = block.plain()
+            wide = np.empty(block.width)
+            finite = CpuEngine._statistic(plain, statistic, wide)
+            with np.errstate(over="ignore"):
+                out[:] = wide
+            return finite
+        match statistic:
             case Sign():
                 return columns.sign_vote(*rows, out)
             case Deviation(ddof):
@@ -226,11 +274,13 @@ class CpuEngine(Engine[Block]):
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
     def combine(self, block: Block, weights: Floats) -> tuple[Any, bool]:
+        block = block.plain()
         out = np.empty((1, block.width))
         finite = combinations.combine(block.addresses, block.like, block.width, weights[None, :], out)
         return out[0], finite
 
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
+        block = block.plain()
         if not isinstance(out, Pieces) and out.dtype in _LIKE:
             return combinations.combine(block.addresses, block.like, block.width, weights[None, :], out[None, :])
         values, finite = self.combine(block, weights)
@@ -238,11 +288,13 @@ class CpuEngine(Engine[Block]):
         return finite
 
     def mix(self, block: Block, weights: Floats) -> Block:
-        out = np.empty((len(weights), block.width))
-        combinations.combine(block.addresses, block.like, block.width, weights, out)
-        return Block.of(out)
+        if not len(weights):
+            return Block.of(np.empty((0, block.width)))
+        block = block.plain()
+        return Block(block.addresses, block.like, block.width, block.holds, weights)
 
     def beside(self, block: Block, vectors: list[Any], *, rounded: bool = False) -> Block:
+        block = block.plain()
         if rounded or block.like.dtype == np.float64:
             with np.errstate(over="ignore"):  # beyond the rows' type is infinite there
                 added = {id(vector): np.ascontiguousarray(vector, block.like.dtype) for vector in vectors}
@@ -257,20 +309,25 @@ class CpuEngine(Engine[Block]):
         return Block.of(out)
 
     def with_origin(self, block: Block) -> Block:
+        block = block.plain()
         zeros = np.zeros(block.width, block.like.dtype)
         addresses = np.append(block.addresses, np.intp(zeros.ctypes.data))
         return Block(addresses, block.like, block.width, (block.holds, zeros))
 
     def take(self, block: Block, rows: Integers) -> Block:
+        if block.mixing is not None:
+            return Block(block.addresses, block.like, block.width, block.holds, block.mixing[rows])
         return Block(block.addresses[rows], block.like, block.width, block.holds)
 
     def gather(self, block: Block, out: "np.ndarray[Any, Any]") -> None:
         """Copy the rows next to each other, into columns of a wider array."""
+        block = block.plain()
         rows = np.empty((len(block.addresses), block.width), block.like.dtype)
         combinations.gather(block.addresses, block.like, block.width, rows)
         out[:] = rows
 
     def finite_rows(self, block: Block) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        block = block.plain()
         return combinations.finite_rows(block.addresses, block.like, block.width)
 
     def zeros(self, width: int) -> Any:
@@ -292,6 +349,7 @@ class CpuEngine(Engine[Block]):
                 out[:] = vector
 
     def matrix(self, block: Block) -> Any:
+        block = block.plain()
         out = np.empty((len(block.addresses), block.width), block.like.dtype)
         combinations.gather(block.addresses, block.like, block.width, out)
         return out

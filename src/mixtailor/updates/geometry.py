@@ -29,6 +29,9 @@ FAR = 1e4
 # A combination that differs from another by this much of a far row is as far from it, to all digits that count.
 HEAVY = 1e-3
 
+# Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
+_FEW = 4
+
 # Squares of distances beyond this overflow; such rows (float64 only) count as this far away.
 _BEYOND = 1e150
 
@@ -63,9 +66,22 @@ def _about_medoid(root: "Updates", points: "Integers") -> Centred:
         norms = root.norms(2.0)[rows]
         between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
     middle, products, far = products_about_medoid(between, len(rows), FAR, _BEYOND)
-    if far.any():
+    if far.any() and not origin and _FEW * far.sum() <= len(rows) and int(rows[middle]) not in root._products:
+        lines = _lines(root, int(rows[middle]), rows[far])[:, rows]
+        products[far], products[:, far] = lines, lines.T
+    elif far.any():
         products = _accumulated(root, int(rows[middle]), origin)[np.ix_(points, points)]
     return Centred(points, middle, products, far)
+
+
+def _lines(root: "Updates", about: int, which: "Integers") -> "Floats":
+    """The inner products of a few rows with all, about one. Between the others, squared distances have the digits."""
+    away = root.distances(2.0)[about]
+    scales = np.where(away > _INVERTIBLE, away, 1.0)
+    cosines = np.nan_to_num(root.gram_rows(about, 1.0 / scales, which), nan=0.0, posinf=0.0, neginf=0.0)
+    capped = np.minimum(scales, _BEYOND)
+    lines: Floats = cosines * capped[which][:, None] * capped[None, :]
+    return lines
 
 
 def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":

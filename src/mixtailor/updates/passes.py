@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mixtailor.kernels.norms import HIGHEST, lengths
 from mixtailor.kernels.selection import equal_pairs, in_range
 from mixtailor.updates.engine import CpuEngine, Engine, Floats, Integers
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
@@ -104,11 +105,22 @@ class Passes(ABC):
 
         return self._sum(question, size=(self.n + 1) ** 2)
 
+    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+        """Some rows of `gram`: what costs little more than a reading, where they are few."""
+        return self._sum(
+            lambda _start, _stop, block: self.engine.gram_rows(block, about, inverse_scales, which),
+            size=self.n * len(which),
+        )
+
     def _zero_is_exact(self, _p: float) -> bool:
         """Whether a sum of p-th powers that is zero means equal rows, and not underflow."""
         return False
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        direct = tuple(p for p in norms if self._is_direct(p))
+        if direct:
+            others = tuple(p for p in norms if p not in direct)
+            return {**self._measure_directly(direct), **(self._measure(others) if others else {})}
         powers = np.array(norms)
         factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))
         sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
@@ -122,6 +134,38 @@ class Passes(ABC):
             p: self._repaired_pairs(p, total, factor, suspect, scales)
             for p, total, suspect in zip(norms, sums, suspects, strict=True)
         }
+
+    def _is_single(self) -> bool:
+        """Whether blocks hold rows of float32 that were received, on the CPU."""
+        return self.home is self and getattr(self, "tile", None) == np.float32 and isinstance(self.engine, CpuEngine)
+
+    def _is_direct(self, p: float) -> bool:
+        """Whether distances come as such, from float32 arithmetic: not for p = 2, since its digits carry a geometry."""
+        return p != 2.0 and p <= HIGHEST and 4 * p == int(4 * p) and self._is_single()
+
+    def _measure_directly(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        powers = np.array(norms)
+        total = self._lengths(lambda engine, block: engine.pair_norms(block, powers), powers, size=self.n**2)
+        total = total.reshape(len(norms), self.n, self.n)
+        total.setflags(write=False)
+        return dict(zip(norms, total, strict=True))
+
+    def _lengths(self, question: Callable[[CpuEngine, Any], Floats], powers: Floats, *, size: int) -> Floats:
+        """The l_p lengths, (P, size), of which the question gives those over one run."""
+        engine, runs = self.engine, self.runs()
+        assert isinstance(engine, CpuEngine)
+
+        def part(start: int, stop: int) -> Floats:
+            return question(engine, self.block(start, stop)).reshape(len(powers), size)
+
+        step = max(_LEAST_RUNS, _HELD // (size * len(powers)))
+        total = np.zeros((len(powers), size))
+        for at in range(0, len(runs), step):
+            parts = self.home.gathered([partial(part, *run) for run in runs[at : at + step]])
+            total = lengths(np.concatenate([total[None], parts]), powers)
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
 
     def _same_rows(self) -> Flags:
         """Rows that are known to be equal without a look at them, in a new array."""
@@ -217,6 +261,15 @@ class Passes(ABC):
         if not isinstance(self.engine, CpuEngine):  # a device is kept busy by one point
             return [self._to_points(point, float(p)) for point, p in zip(points, norms, strict=True)]
 
+        if self._is_single():
+            finite = [place for place, p in enumerate(norms) if p < np.inf]
+            known = self._lengths_to([points[place] for place in finite], [norms[place] for place in finite])
+            found = dict(zip(finite, known, strict=True))
+            return [
+                found[place] if place in found else self._to_points(point, float(norms[place]))
+                for place, point in enumerate(points)
+            ]
+
         def question(block: Any) -> Any:
             each = zip(points, norms, strict=True)
             return np.stack([self.engine.combination_sums(block, point.weights, float(p)) for point, p in each])
@@ -224,17 +277,29 @@ class Passes(ABC):
         total = self._sums_and_maxima(np.array(norms, np.float64), question, size=self.n)
         if total.min() >= _TINY and total.max() < np.inf:
             return [sums if np.isinf(p) else sums ** (1.0 / p) for p, sums in zip(norms, total, strict=True)]
-        found = []
+        each = []
         for point, p, sums in zip(points, norms, total, strict=True):
             lost = ~np.isfinite(sums)
             if not np.isinf(p):
                 lost |= (sums < _TINY) & ~((sums == 0.0) & self._zero_is_exact(p))
             plain = sums if np.isinf(p) else sums ** (1.0 / p)
-            found.append(self._to_points(point, float(p)) if lost.any() else plain)
-        return found
+            each.append(self._to_points(point, float(p)) if lost.any() else plain)
+        return each
+
+    def _lengths_to(self, points: Sequence[Combination], norms: Sequence[float]) -> Floats:
+        if not points:
+            return np.zeros((0, self.n))
+
+        def question(engine: CpuEngine, block: Any) -> Floats:
+            each = zip(points, norms, strict=True)
+            return np.stack([engine.combination_norms(block, point.weights, float(p)) for point, p in each])
+
+        return self._lengths(question, np.array(norms, np.float64), size=self.n)
 
     def _to_points(self, point: Point | None, p: float) -> Floats:
         """Distances of the rows to a point, or to the origin; scaled where the plain sums over- or underflow."""
+        if isinstance(point, Combination) and point.updates is self and p < np.inf and self._is_single():
+            return np.asarray(self._lengths_to([point], [p])[0])
 
         def values(start: int, stop: int) -> Any:
             return self.engine.zeros(stop - start) if point is None else self.values(point, start, stop)

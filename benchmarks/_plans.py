@@ -46,6 +46,10 @@ class Plan:
         Seconds that one contender may take at one size.
     cold : tuple of str
         Rules whose first call, compiling, is measured.
+    sharded : tuple of (int, int)
+        How many ranks aggregate together, and how many coordinates.
+    files : (int, int)
+        How many files are aggregated, and how many coordinates each has.
     """
 
     table: Size
@@ -56,6 +60,8 @@ class Plan:
     spend: float
     cold: tuple[str, ...]
     peers: Path | None = PEERS
+    sharded: tuple[tuple[int, int], ...] = ()
+    files: tuple[int, int] = (20, 250_000)
 
 
 def _fitting(n: int, d: int) -> Size:
@@ -78,13 +84,33 @@ COLD = (
 
 
 def full() -> Plan:
-    """Everything: six to eight minutes on two cores."""
-    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 20), _fitting(100, 11_000_000), 9, 2.0, COLD)
+    """Everything: the table takes six to eight minutes on two cores, and the files 22 GB of disk."""
+    return Plan(
+        Size(12, 1 << 20),
+        Size(12, 21_840),
+        Size(50, 1 << 20),
+        _fitting(100, 11_000_000),
+        9,
+        2.0,
+        COLD,
+        sharded=tuple((ranks, d) for ranks in (4, 5, 6) for d in (1_000_000, 10_000_000)),
+        files=(20, 250_000_000),
+    )
 
 
 def quick() -> Plan:
     """A minute: fewer samples, and fewer coordinates where there are many rows."""
-    return Plan(Size(12, 1 << 20), Size(12, 21_840), Size(50, 1 << 19), Size(100, 1 << 19), 3, 0.3, ("Comed", "Krum"))
+    return Plan(
+        Size(12, 1 << 20),
+        Size(12, 21_840),
+        Size(50, 1 << 19),
+        Size(100, 1 << 19),
+        3,
+        0.3,
+        ("Comed", "Krum"),
+        sharded=((4, 1_000_000),),
+        files=(20, 2_500_000),
+    )
 
 
 def tiny() -> Plan:

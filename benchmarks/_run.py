@@ -12,10 +12,12 @@ from benchmarks import (
     adaptive_attack,
     against_peers,
     far_row,
+    files_in_little_memory,
     first_call,
     multiple_of_the_mean,
     peak_memory,
     scaling_with_n,
+    sharded_krum,
     small_updates,
     threads,
 )
@@ -40,6 +42,8 @@ CLAIMS = (
     "first_call",
     "threads",
     "round",
+    "sharded_krum",
+    "files_in_little_memory",
 )
 _NORMS = [f"Krum p={p:g}" for p in _own.NORMS]
 
@@ -95,6 +99,13 @@ def run(
         found += threads.findings(plan, say=say)
     if "round" in wanted:
         found += a_round.findings(plan, say=say)
+        save(report())
+    if "sharded_krum" in wanted:
+        for ranks, d in plan.sharded:
+            found += sharded_krum.findings(ranks, d, 3 + 2 * plan.rounds, say=say)
+        save(report())
+    if "files_in_little_memory" in wanted:
+        found += files_in_little_memory.findings(*plan.files, say=say)
     return report()
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks._findings import Finding
+from benchmarks._harness import Timing, ratio
 
 __all__ = ["findings"]
 
@@ -81,18 +81,20 @@ def _measured(ranks: int, d: int, samples: int) -> dict[str, list[float]]:
         return seconds
 
 
-def findings(ranks: int, d: int, samples: int) -> list[Finding]:
-    """Sharded Krum over the all_reduce and over the gather, of medians."""
-    seconds = _measured(ranks, d, samples)
-    median = {name: statistics.median(times) for name, times in seconds.items()}
-    facts = {f"{name} milliseconds": 1e3 * value for name, value in median.items()}
+def findings(ranks: int, d: int, samples: int, say: Callable[[str], None] = lambda _text: None) -> list[Finding]:
+    """Sharded Krum over the all_reduce and over the gather: the median of the ratios within a sample, and quartiles."""
     size = f"{ranks} ranks, d = {d:,}"
-    return [
-        Finding(
-            CLAIM, "over all_reduce", size, median["sharded"] / median["all_reduce"], "x all_reduce", LIMIT, facts=facts
-        ),
-        Finding(CLAIM, "over gathering on one rank", size, median["sharded"] / median["gathered"], "x gather", 1.0),
-    ]
+    say(f"sharded Krum: {size}")
+    timings = {name: Timing(list(times)) for name, times in _measured(ranks, d, samples).items()}
+    facts = {f"{name} milliseconds": 1e3 * timing.median for name, timing in timings.items()}
+    found = []
+    for other, what, unit, limit in (
+        ("all_reduce", "over all_reduce", "x all_reduce", LIMIT),
+        ("gathered", "over gathering on one rank", "x gather", 1.0),
+    ):
+        value, low, high = ratio(timings["sharded"], timings[other])
+        found.append(Finding(CLAIM, what, size, value, unit, limit, low=low, high=high, facts=facts))
+    return found
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["cgutils", "config", "intrinsic", "ir", "kernel", "llvm", "run_at", "special_kernel", "types"]
+__all__ = ["cgutils", "config", "copy", "intrinsic", "ir", "kernel", "llvm", "run_at", "special_kernel", "types"]
 
 numba: Any = importlib.import_module("numba")
 types: Any = numba.types
@@ -79,3 +79,13 @@ def _pointer(typingctx: Any, address: Any, like: Any) -> Any:
 def run_at(address: Any, like: Any, start: Any, count: Any) -> Any:
     """`count` elements from `start` on, of the row that begins at `address`, as an array."""
     return carray(_pointer(address + start * like.itemsize, like), (count,))
+
+
+@kernel
+def copy(source: Any, target: Any, count: Any) -> None:
+    """Copy the first `count` numbers of a run.
+
+    Not by assigning a slice: with each of these numba compiles the wording of an error, which takes two seconds.
+    """
+    for c in range(count):
+        target[c] = source[c]

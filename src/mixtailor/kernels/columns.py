@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at, special_kernel, types
+from mixtailor.kernels._numba import copy, kernel, run_at, special_kernel, types
 from mixtailor.kernels.combinations import combine, mix_run
 from mixtailor.kernels.lanes import REGISTER, Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators
@@ -66,15 +66,15 @@ def _in_registers(rows: int, kind: int, trim: int, keep: int) -> Callable[[Indic
                 fault += 0.0 if mix_run(addresses, like, start, length, mixing, copied) else np.nan
             elif start == 0 and width >= per:
                 length = width // per * per
-                places[:] = addresses
+                copy(addresses, places, rows)
                 target = out.ctypes.data
             else:
                 for j in range(rows):
-                    copied[j, :length] = run_at(addresses[j], like, start, length)
+                    copy(run_at(addresses[j], like, start, length), copied[j], length)
             vectors = (length + per - 1) // per
             fault += columns_in_registers(places, 0, vectors, target, work, rows, kind, trim, keep)
             if target != out.ctypes.data:
-                out[start : start + length] = copied[rows, :length]
+                copy(copied[rows], out[start:], length)
             start += length
         return fault == 0.0
 
@@ -119,7 +119,7 @@ def _in_tile(kind: int, trimmed: int) -> Callable[[Indices, Any, int, int, int, 
             vectors = (length + per - 1) // per
             sort_tile(tile, pitch, vectors, pairs, pairs.shape[0], like)
             columns_of_tile(tile, pitch, vectors, answer, rows, trim, keep, like, kind, trimmed)
-            out[start : start + length] = answer[:length]
+            copy(answer, out[start : start + length], length)
         return fault == 0.0
 
     return sorted_in_tile

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at, types
+from mixtailor.kernels._numba import copy, kernel, run_at, types
 from mixtailor.kernels.lanes import DOUBLES, Code, Data, Element, Word, emitted
 
 __all__ = ["combine", "finite_rows", "gather", "mix_run"]
@@ -193,7 +193,7 @@ def combine(
 def gather(addresses: NDArray[np.intp], like: Any, width: int, out: Any) -> None:
     """Copy the rows into ``out``, (k, width), converting to its dtype."""
     for j in range(addresses.size):
-        out[j] = run_at(addresses[j], like, 0, width)
+        copy(run_at(addresses[j], like, 0, width), out[j], width)
 
 
 @emitted(types.float64)

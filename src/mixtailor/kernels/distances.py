@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import run_at, special_kernel
+from mixtailor.kernels._numba import copy, run_at, special_kernel
 from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point, weigh
 from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
@@ -93,7 +93,7 @@ def _points(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
         for start in range(0, width, run):
             length = min(run, width - start)
             fill(addresses, like, start, length, tile)
-            part[:length] = point[start : start + length]
+            copy(point[start:], part, length)
             part[length:] = 0.0
             rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, p, term)
         return answer

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import kernel
+from mixtailor.kernels._numba import copy, kernel
 from mixtailor.kernels.selection import median
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
@@ -163,7 +163,7 @@ def weiszfeld(
             fresh[i] = 1.0 / max(distance, smoothing)
             norm += fresh[i]
         if jumped and value > saved_value:
-            weights[:] = saved
+            copy(saved, weights, n)
             jumped = False
             before = 0.0
             since = 0
@@ -183,7 +183,7 @@ def weiszfeld(
         since += 1
         if to_go < least:
             least = to_go
-            best[:] = fresh
+            copy(fresh, best, n)
         if moved == 0.0 or (rate < 0.999 and max(to_go, moved) <= tolerance):
             return fresh, iteration + 1, min(to_go, moved)
         if since >= 3 and 0.3 < rate < 0.999:
@@ -192,7 +192,7 @@ def weiszfeld(
             for i in range(n):
                 inside = inside and fresh[i] + factor * (fresh[i] - weights[i]) >= 0.0
             if inside:
-                saved[:] = fresh
+                copy(fresh, saved, n)
                 saved_value = value
                 for i in range(n):
                     weights[i] = fresh[i] + factor * (fresh[i] - weights[i])
@@ -201,5 +201,5 @@ def weiszfeld(
                 since = 0
                 continue
         before = moved
-        weights[:] = fresh
+        copy(fresh, weights, n)
     return best, limit, least

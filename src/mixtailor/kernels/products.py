@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel
+from mixtailor.kernels._numba import copy, kernel
 from mixtailor.kernels.blocks import PRODUCT, pairs_of_rows, rows_and_point, shift_and_scale
 from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
 
@@ -32,7 +32,7 @@ def gram(
         fill(addresses, like, start, length, tile)
         vectors = vectors_of(length)
         if about >= 0:
-            centre[:] = tile[about, :run]
+            copy(tile[about], centre, run)
         shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
         pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, tile, PRODUCT)
     for i in range(rows):
@@ -79,7 +79,7 @@ def point_dots(addresses: NDArray[np.intp], like: Any, width: int, point: NDArra
     for start in range(0, width, run):
         length = min(run, width - start)
         fill(addresses, like, start, length, tile)
-        part[:length] = point[start : start + length]
+        copy(point[start:], part, length)
         part[length:] = 0.0
         rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, 0.0, PRODUCT)
     return answer

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import kernel
+from mixtailor.kernels._numba import copy, kernel
 
 __all__ = [
     "equal_pairs",
@@ -106,7 +106,7 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     for i in range(n):
         own = distances[i].copy()
         own[i] = -1.0
-        order[i] = np.argsort(own, kind="mergesort")
+        copy(np.argsort(own, kind="mergesort"), order[i], n)
     gone = np.zeros(n, np.bool_)
     picks = np.empty(count, np.int64)
     for step in range(count):

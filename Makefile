@@ -1,4 +1,4 @@
-# Each target does its own set-up: a virtual environment in .venv, filled under the exact versions of constraints.txt.
+# Each target does its own set-up: a virtual environment in .venv, filled from the hashed requirements.txt.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 
 PEERS := .venv-peers
 
-.PHONY: demo test lint bench bench-peers docs clean
+.PHONY: demo test lint bench bench-peers requirements mutants docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
@@ -26,6 +26,15 @@ bench: $(READY)
 # Other libraries, whose pins contradict ours and each other's: an environment of their own.
 bench-peers: $(PEERS)/ready
 
+# After a change of dependencies: resolves pyproject.toml under constraints.txt and looks up the hashes.
+requirements:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python .ci/requirements.py
+
+# Faults planted in rules, mixing and pre-aggregation; hours for all of them, so give ARGUMENTS="--minutes 30" for a sample.
+mutants: $(READY)
+	$(BIN)/python -m campaigns.mutants $(ARGUMENTS)
+
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 
@@ -33,9 +42,11 @@ clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
-$(READY): pyproject.toml constraints.txt
+# The project itself has no hash, and pip refuses to mix: it comes second, without dependencies of its own.
+$(READY): pyproject.toml requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt benchmarks/peers/requirements-as-they-are.txt

@@ -117,6 +117,8 @@ def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.Captu
     assert all(number["low"] == number["ours"] for number in numbers)
     assert main(["reproduce", "fig2"]) == 1
     assert "Did you mean 'fig1'" in capsys.readouterr().err
+    assert main(["reproduce", "fig1", "--panels", "EMNIST"]) == 1
+    assert "There are: MNIST, epsilon = 0.1;" in capsys.readouterr().err
     assert main(["reproduce"]) == 2
     assert "fig1" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,6 @@ from mixtailor.simulation.published import CIFAR10, MNIST
 from mixtailor.simulation.streams import stream
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -33,7 +33,7 @@ def load(
     name: str,
     folder: str | os.PathLike[str] | None = None,
     *,
-    download: bool = True,
+    download: bool | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """A data set by its name: one of `DATASETS`.
@@ -97,7 +97,7 @@ def digits() -> Dataset:
 
 
 def mnist(
-    folder: str | os.PathLike[str] | None = None, *, download: bool = True, progress: Progress | None = None
+    folder: str | os.PathLike[str] | None = None, *, download: bool | None = None, progress: Progress | None = None
 ) -> Dataset:
     """MNIST: 60,000 + 10,000 handwritten digits of 28 x 28 pixels.
 
@@ -106,8 +106,8 @@ def mnist(
     folder : path, optional
         Where the four idx files are, gzipped or not, themselves or in ``mnist/``; else ``MIXTAILOR_DATA``, else the
         user's cache.
-    download : bool
-        Whether files that are absent may be fetched.
+    download : bool, optional
+        Whether files that are absent may be fetched; by default only with ``MIXTAILOR_DOWNLOAD=1`` in the environment.
     progress : callable, optional
         Called as ``progress(name, bytes_done, bytes_in_all)`` while downloading.
 
@@ -115,7 +115,7 @@ def mnist(
     ----------
     .. [1] LeCun, Cortes, Burges, "The MNIST database of handwritten digits", 1998.
     """
-    paths = MNIST.locate(folder, download=download, progress=progress)
+    paths = MNIST.locate(folder, download=_allowed(download), progress=progress)
     arrays = {name: _checked_idx(name, path) for name, path in paths.items()}
     return Dataset(
         "mnist",
@@ -131,7 +131,7 @@ def mnist(
 
 
 def cifar10(
-    folder: str | os.PathLike[str] | None = None, *, download: bool = True, progress: Progress | None = None
+    folder: str | os.PathLike[str] | None = None, *, download: bool | None = None, progress: Progress | None = None
 ) -> Dataset:
     """CIFAR-10: 50,000 + 10,000 colour images of 32 x 32 pixels in ten classes.
 
@@ -140,8 +140,8 @@ def cifar10(
     folder : path, optional
         Where the six files of the binary version are, gzipped or not, themselves or in ``cifar10/``; else
         ``MIXTAILOR_DATA``, else the user's cache.
-    download : bool
-        Whether files that are absent may be fetched.
+    download : bool, optional
+        Whether files that are absent may be fetched; by default only with ``MIXTAILOR_DOWNLOAD=1`` in the environment.
     progress : callable, optional
         Called as ``progress(name, bytes_done, bytes_in_all)`` while downloading.
 
@@ -149,7 +149,7 @@ def cifar10(
     ----------
     .. [1] Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
     """
-    paths = CIFAR10.locate(folder, download=download, progress=progress)
+    paths = CIFAR10.locate(folder, download=_allowed(download), progress=progress)
     training = [_checked_cifar(name, path) for name, path in paths.items() if name.startswith("data_batch")]
     test_images, test_labels = _checked_cifar("test_batch.bin", paths["test_batch.bin"])
     return Dataset(
@@ -213,6 +213,11 @@ def synthetic(
         torch.from_numpy(drawn["test"][0]),
         torch.from_numpy(drawn["test"][1]),
     )
+
+
+def _allowed(download: bool | None) -> bool:
+    """Whether files may be fetched: what the call says, else what the environment says; not, where nobody says so."""
+    return os.environ.get("MIXTAILOR_DOWNLOAD") == "1" if download is None else download
 
 
 def _checked_idx(name: str, path: Path) -> npt.NDArray[np.uint8]:

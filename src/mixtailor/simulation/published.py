@@ -104,7 +104,8 @@ class Collection:
             self._download(absent, home, progress)
         elif absent:
             raise DataError(
-                f"{self.name} is not complete in {home}. Put there: {self._wanted(absent)}; or allow download."
+                f"{self.name} is not complete in {home}. Put there: {self._wanted(absent)}; or allow download, "
+                "by download=True or by MIXTAILOR_DOWNLOAD=1 in the environment."
             )
         found = {file.name: self.find(file, home) for file in self.files}
         return {name: path for name, path in found.items() if path is not None}

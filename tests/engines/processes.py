@@ -11,7 +11,7 @@ import warnings
 import torch
 import torch.distributed as dist
 
-SECONDS = 120
+SECONDS = 300
 
 
 def _rank(body, rank, count, folder, grouped, arguments):

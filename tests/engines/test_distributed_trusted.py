@@ -42,8 +42,8 @@ def test_training_goes_on_when_a_worker_is_killed(tmp_path):
     assert processes.started[4].exitcode == -9 and found[4] is None
     dies = trusted_ranks.LAST_OF_KILLED
     assert [rows for rows, _ in found[0]] == [[]] * dies + [[3]] * (60 - dies)
-    assert found[0][dies][1] >= 2.0
-    assert sum(seconds >= 2.0 for _, seconds in found[0][dies + 1 :]) == 0
+    assert found[0][dies][1] >= trusted_ranks.PATIENCE
+    assert all(seconds < trusted_ranks.PATIENCE for _, seconds in found[0][dies + 1 :])
     assert all(np.array_equal(model, found[1]) for model in found[1:4])
     assert np.allclose(found[1], [1.0, -2.0, 0.5, 0.3], atol=0.15)
 
@@ -51,8 +51,9 @@ def test_training_goes_on_when_a_worker_is_killed(tmp_path):
 def _pair(rule, workers, **options):
     """An aggregator and its workers in one process, for what needs no second."""
     store = HashStore()
-    aggregator = Aggregator.open(store, rule, 3, workers=workers, timeout=0.3, **options)
-    return aggregator, [Worker.join(store, number, timeout=0.3) for number in range(workers)]
+    aggregator = Aggregator.open(store, rule, 3, workers=workers, **options)
+    aggregator.timeout = 0.3  # what was sent before a step is read, however slow the machine is
+    return aggregator, [Worker.join(store, number, timeout=60.0) for number in range(workers)]
 
 
 def test_late_worker_gets_the_answer_and_catches_up():
@@ -89,6 +90,7 @@ def test_silence_of_all_is_an_error_and_workers_do_not_wait():
     with pytest.raises(ValueError, match=r"3 of 3 updates are not there in time"):
         aggregator.step()
     assert workers[0].exchange(torch.ones(3)) is None
+    workers[0].timeout = 0.3
     with pytest.raises(TimeoutError, match="gave no answer for round 1"):
         workers[0].exchange(torch.ones(3))
 

@@ -14,6 +14,7 @@ D = 41
 # On three rows both are the median, so a test knows the answer without knowing the draw.
 POOL = (mt.Comed(), mt.TrimmedMean(1))
 LAST_OF_KILLED = 5
+PATIENCE = 15.0  # seconds in which honest workers answer, however busy the machine is
 
 
 def meeting(folder, count):
@@ -37,10 +38,10 @@ def hostile(rank, count, folder):
             workers=4,
             rank=rank,
             aggregators=2,
-            timeout=20.0,
+            timeout=60.0,
             on_fault="skip",
         )
-        aggregator.timeout = 4.0
+        aggregator.timeout = PATIENCE
         found = []
         for _ in range(7):
             result = aggregator.step()
@@ -51,12 +52,12 @@ def hostile(rank, count, folder):
                     "update": None if result.update is None else result.update.numpy(),
                 }
             )
-        aggregator.close(10.0)
+        aggregator.close(60.0)
         dist.barrier()
         dist.destroy_process_group()
         return found
     number = rank - 2
-    worker = Worker.join(store, number, aggregators=2, timeout=60.0)
+    worker = Worker.join(store, number, aggregators=2, timeout=120.0)
     found = []
     for round in range(7):
         vector = torch.from_numpy(vectors(round)[number])
@@ -100,18 +101,18 @@ def killed(rank, count, folder):
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
     if rank == 0:
-        aggregator = Aggregator.open(store, mt.TrimmedMean(1), 4, workers=4, timeout=30.0)
+        aggregator = Aggregator.open(store, mt.TrimmedMean(1), 4, workers=4, timeout=60.0)
         found = []
         for round in range(60):
             if round == LAST_OF_KILLED:
-                aggregator.timeout = 2.0  # all are up; the one that is killed now is waited for once
+                aggregator.timeout = PATIENCE  # all are up; the one that is killed now is waited for once
             began = time.monotonic()
             result = aggregator.step()
             found.append(([item.row for item in result.quarantined], time.monotonic() - began))
-        aggregator.close(10.0)
+        aggregator.close(60.0)
         return found
     number = rank - 1
-    worker = Worker.join(store, number, timeout=60.0)
+    worker = Worker.join(store, number, timeout=120.0)
     optimizer = RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), worker)
     inputs = torch.from_numpy(np.random.default_rng(number).normal(size=(64, 3))).to(torch.float32)
     targets = inputs @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3

@@ -1,8 +1,8 @@
 """A line between one worker and one aggregator: a `TCPStore` that the aggregator serves and nobody else writes to.
 
-Not gloo's `send` and `recv`: a message longer than the receiver expects ends the receiving *process* there, and a
-receive that times out breaks every connection of the group. A store takes bytes, is asked whether they are there, and
-drops the connection of whoever sends too many at once.
+Not gloo's `send` and `recv`: with torch 2.13, a message longer than the receiver expects ends the receiving *process*
+there, and a receive that times out closes the receiver's connections to the other ranks as well. A store takes bytes, is
+asked whether they are there, and drops the connection of whoever sends too many at once.
 """
 
 import datetime
@@ -21,7 +21,7 @@ else:
 
 __all__ = ["INCOMPLETE", "LATE", "SOUND", "Line", "reasons"]
 
-# A store takes at most 8 MiB a value.
+# A store takes at most 8 MiB a value: 8 arrived and 9 did not, with torch 2.13.
 PIECE = 1 << 22
 
 # What can be wrong with what a worker sent, by the number that the aggregators tell one another.

@@ -62,7 +62,8 @@ def test_sizes_that_change_along_the_row(p):
         x[1] = x[0]
         x[1, int(np.argmin(sizes)) * 1024 + 17] += np.float32(3 * min(sizes))
         x[3] = x[2]
-        agree(norms.pair_norms(*Rows(x).block, np.array([p]))[0], x, p)
+        case = Rows(x)
+        agree(norms.pair_norms(*case.block, np.array([p]))[0], x, p)
 
 
 def test_every_number_of_rows():

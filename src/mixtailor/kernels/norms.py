@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at, special_kernel
+from mixtailor.kernels._numba import copy, kernel, run_at, special_kernel
 from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, pairs_of_rows, rows_and_point, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
 from mixtailor.kernels.distances import term_of
@@ -124,7 +124,7 @@ def _places(addresses: Any, like: Any, start: int, length: int, edge: Any, place
         if length % PER == 0:
             places[i] = addresses[i] + start * 4
         else:
-            edge[i, :length] = run_at(addresses[i], like, start, length)
+            copy(run_at(addresses[i], like, start, length), edge[i], length)
             places[i] = edge[i].ctypes.data
 
 
@@ -154,11 +154,11 @@ def _finish(addresses: Any, like: Any, width: int, total: Any, unit: Any, p: flo
 
 
 @functools.cache
-def _norms(term: int) -> Callable[[Indices, Any, int, float], Floats]:
+def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Floats, Indices, bool]]:
     planes = max(1, term - EVERY)
 
     @special_kernel(term)
-    def norms_of_pairs(addresses: Any, like: Any, width: Any, p: Any) -> Any:
+    def scaled_sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, steps: Any) -> Any:
         rows = addresses.size
         tile = aligned(rows, RUN + PER, like)
         edge = np.zeros((rows, width % RUN // PER * PER + PER), np.float32)
@@ -168,7 +168,6 @@ def _norms(term: int) -> Callable[[Indices, Any, int, float], Floats]:
         unit = np.full((rows, rows), LEAST)
         doubtful = np.empty((rows * rows, 2), np.intp)
         places = np.empty(rows, np.intp)
-        steps = _steps(1.0 if planes > 1 else p)
         finite = rows > 1
         shift = LEAST
         for start in range(0, width, RUN):
@@ -205,11 +204,17 @@ def _norms(term: int) -> Callable[[Indices, Any, int, float], Floats]:
                     if 1e-200 < alone[0] < 1e200 and 1e-200 < alone[-1] < 1e200:
                         _add(alone, exponent, total, unit, i, j, steps)
                         break
-        if edge.size >= 0:  # named here, so that it lives as long as its addresses are used
-            _finish(addresses, like, width, total, unit, p, finite)
-        return total
+        # The edge is named here so that it lives as long as its addresses are used.
+        return total, unit, finite and edge.size >= 0
 
-    return norms_of_pairs
+    return scaled_sums_of_pairs
+
+
+def _norms(addresses: Indices, like: NDArray[np.float32], width: int, term: int, p: float) -> Floats:
+    # What does not depend on the term is compiled once, and not with each.
+    total, unit, finite = _sums(term)(addresses, like, width, p, _steps(p))
+    _finish(addresses, like, width, total, unit, p, finite)
+    return total
 
 
 def pair_norms(addresses: Indices, like: NDArray[np.float32], width: int, powers: Floats) -> Floats:
@@ -219,8 +224,8 @@ def pair_norms(addresses: Indices, like: NDArray[np.float32], width: int, powers
     neither is its diagonal, which is zero for all others.
     """
     if powers.size > 3 and (powers == np.floor(powers)).all():
-        return _norms(EVERY + int(powers.max()))(addresses, like, width, 0.0)[powers.astype(np.intp) - 1]
-    return np.concatenate([_norms(int(4 * p))(addresses, like, width, float(p)) for p in powers])
+        return _norms(addresses, like, width, EVERY + int(powers.max()), 1.0)[powers.astype(np.intp) - 1]
+    return np.concatenate([_norms(addresses, like, width, int(4 * p), float(p)) for p in powers])
 
 
 @functools.cache

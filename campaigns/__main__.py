@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows.add_argument("--processes", type=int, default=2)
     kills = chosen.add_parser("kills", help="kill -9 at random moments, and full disks")
     kills.add_argument("--kills", type=int, default=200, help="how many, in all")
-    for each in (rows, kills):
+    damaged = chosen.add_parser("bytes", help="damaged files for every reader")
+    damaged.add_argument("--count", type=int, default=20_000, help="how many for each target")
+    for each in (rows, kills, damaged):
         each.add_argument("--seed", type=int, default=0, help="what all cases follow from")
         each.add_argument("--state", type=Path, help="where to keep what was tried; the place to resume from")
         each.add_argument("--repeat", metavar="SEED", help="one case alone, by the seed that a failure names")
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found: dict[str, Any] = {"seed": repeated, "failed": len(problems), "failures": problems}
     else:
         given["state"] = given["state"] or FOLDER / f"{name}-{seed}.json"
-        amount = given.pop({"rows": "count", "kills": "kills"}[name])
+        amount = given.pop("kills" if name == "kills" else "count")
         found = module.campaign(amount, seed, **given)
         given["state"].with_suffix(".result.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))

@@ -183,7 +183,7 @@ def test_a_checkpoint_builds_no_classes_of_others(tmp_path: Path) -> None:
 
 
 def test_records_go_back_to_the_checkpoint(tmp_path: Path) -> None:
-    """What was written after the checkpoint is cut off, half a line included."""
+    """What was written after the checkpoint is cut off when the run comes to something else, half a line included."""
     path = tmp_path / "metrics.jsonl"
     records = Records(path)
     records.write({"round": 0})
@@ -192,8 +192,10 @@ def test_records_go_back_to_the_checkpoint(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"round": 1')
     assert [record["round"] for record in read_records(path)] == [0, 5]
-    assert [record["round"] for record in Records(path, length)] == [0]
-    assert path.read_bytes() == b'{"round":0}\n'
+    again = Records(path, length)
+    assert [record["round"] for record in again] == [0]
+    again.write({"round": 4})
+    assert path.read_bytes() == b'{"round":0}\n{"round":4}\n'
     with pytest.raises(ValueError, match="shorter"):
         Records(path, 1_000)
 

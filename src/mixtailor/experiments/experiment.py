@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Entry", "Experiment", "Panel"]
+
+MOST_RUNS = 10_000  # a few lists multiply to more than anybody waits for
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Experiment(BaseModel):
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{name} is no TOML: {error}.") from None
+        except RecursionError:
+            raise ConfigError(f"{name} is no experiment: its lists or tables are nested too deeply.") from None
         try:
             made = cls(**{"name": name, **table})
         except ValidationError as error:
@@ -219,6 +224,11 @@ def _combinations(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], li
     for key in swept:
         if not table[key]:
             raise ConfigError(f"The list of {key!r} is empty: a sweep needs at least one item.")
+    count = math.prod(len(table[key]) for key in swept)
+    if count > MOST_RUNS:
+        raise ConfigError(
+            f"The lists of {', '.join(swept)} make {count:,} runs, and {MOST_RUNS:,} are the most of a sweep."
+        )
     for items in itertools.product(*(table[key] for key in swept)):
         yield {**table, **dict(zip(swept, items, strict=True))}, swept
 

@@ -131,8 +131,22 @@ def _index(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"There is no experiment in {folder}: no experiment.json. Give the folder of one that was run."
         )
-    index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return index
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        index = None
+    entries = index.get("entries") if isinstance(index, dict) else None
+    if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries):
+        raise ValueError(f"{path} is damaged: it is not the index of an experiment. Run the experiment again.")
+    return dict(index)
+
+
+def _is_entry(entry: object) -> bool:
+    """A hash is the name of a folder: nothing else may be."""
+    if not isinstance(entry, dict) or not {"panel", "rule", "attack", "setting", "hash", "config"} <= set(entry):
+        return False
+    name, config = entry["hash"], entry["config"]
+    return isinstance(name, str) and name.isalnum() and isinstance(config, dict) and type(config.get("seed")) is int
 
 
 def _unique(items: Iterable[str]) -> list[str]:

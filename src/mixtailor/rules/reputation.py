@@ -190,7 +190,13 @@ class Reputation:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """From what `to_json` gave."""
-        return cls.restored(json.loads(text))
+        try:
+            summary = json.loads(text)
+        except (ValueError, RecursionError):
+            summary = None
+        if not isinstance(summary, dict) or not all(isinstance(counts, list) for counts in summary.values()):
+            refuse("A reputation needs a JSON object of lists of numbers, by worker, and got something else.")
+        return cls.restored(summary)
 
     def table(self) -> list[tuple[str, ...]]:
         """A line for each worker, under `HEADINGS`."""

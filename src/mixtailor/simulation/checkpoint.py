@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import io
 import json
-import zipfile
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from mixtailor.simulation.archives import read_arrays
 from mixtailor.simulation.download import written_whole
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ __all__ = ["CannotKeep", "load", "save"]
 
 _ENTRY = "state"
 _TRUSTED = "mixtailor."
+_BITS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 
 
 class CannotKeep(TypeError):
@@ -53,13 +53,13 @@ def save(path: Path, state: dict[str, Any]) -> None:
 def load(path: Path) -> dict[str, Any]:
     """What `save` wrote; a file that is damaged is an error that says so."""
     try:
-        # Read whole first: numpy leaves a file open that turns out to be no archive.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = read_arrays(path)
         state = _together(json.loads(arrays[_ENTRY].tobytes()), arrays)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"The checkpoint {path} cannot be read: {error}. Remove it to start again.") from error
-    assert isinstance(state, dict)
+        if not isinstance(state, dict):
+            raise ValueError("it holds no state")
+    except Exception as error:  # whatever a file holds that `save` did not write
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ValueError(f"The checkpoint {path} cannot be read: {why}. Remove it to start again.") from error
     return state
 
 
@@ -112,7 +112,7 @@ def _together(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     if kind == "scalar":
         return arrays[of][()]
     if kind == "generator":
-        bits = getattr(np.random, str(of[0]))()
+        bits = _BITS[of[0]]()
         bits.state = _together(of[1], arrays)
         return np.random.Generator(bits)
     if kind == "object":
@@ -125,13 +125,15 @@ def _together(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def _object(module: str, name: str, fields: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    if not module.startswith(_TRUSTED):
+    if not module.startswith(_TRUSTED) or module.rpartition(".")[2].startswith("__"):
         raise ValueError(f"it names a class of {module}")
     kind: Any = importlib.import_module(module)
     for part in name.split("."):
         kind = getattr(kind, part)
-    if not dataclasses.is_dataclass(kind):
-        raise ValueError(f"{name} is no dataclass")
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind) or kind.__module__ != module:
+        raise ValueError(f"{name} is no dataclass of {module}")
+    if set(fields) != {item.name for item in dataclasses.fields(kind)}:
+        raise ValueError(f"it has other fields than {name}")
     made = object.__new__(kind)  # type: ignore[arg-type]  # a class, as was checked
     for field, item in fields.items():
         object.__setattr__(made, field, _together(item, arrays))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from mixtailor._checks import check_count
+from mixtailor.simulation.archives import read_arrays
 from mixtailor.simulation.download import written_whole
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.theory import State
@@ -194,9 +195,9 @@ def read_states(folder: str | os.PathLike[str]) -> list[State]:
     # By length first, so that round 40 comes before round 100.
     for path in sorted(Path(folder).glob("round-*.npz"), key=lambda path: (len(path.name), path.name)):
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                state = State(stored["gradients"], stored["gradient"], name=path.stem.replace("-", " "))
-        except (OSError, ValueError, KeyError, EOFError) as error:
+            stored = read_arrays(path)
+            state = State(stored["gradients"], stored["gradient"], name=path.stem.replace("-", " "))
+        except Exception as error:  # whatever a file holds that `write_state` did not write
             raise ValueError(f"The state {path} cannot be read: {error}. Remove it, and record it again.") from error
         found.append(state)
     return found

@@ -61,7 +61,7 @@ def gram_rows(
         fill(addresses, like, start, length, tile)
         vectors = vectors_of(length)
         if about >= 0:
-            centre[:] = tile[about, :run]
+            copy(tile[about], centre, run)
         shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
         for k in range(which.size):
             rows_and_point(tile, tile.strides[0], vectors, tile[which[k]], answer[k], rows, 0.0, PRODUCT)

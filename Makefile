@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 
 PEERS := .venv-peers
 
-.PHONY: demo test lint bench bench-peers requirements mutants docs clean
+.PHONY: demo test lint bench bench-peers requirements mutants campaign docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
@@ -34,6 +34,14 @@ requirements:
 # Faults planted in rules, mixing and pre-aggregation; hours for all of them, so give ARGUMENTS="--minutes 30" for a sample.
 mutants: $(READY)
 	$(BIN)/python -m campaigns.mutants $(ARGUMENTS)
+
+# A million adversarial aggregations, damaged files, two hundred kills, an hour of load: hours in all. Each goes on where
+# it was stopped, and leaves its counts in runs/campaigns.
+campaign: $(READY)
+	$(BIN)/python -m campaigns rows
+	$(BIN)/python -m campaigns bytes
+	$(BIN)/python -m campaigns kills
+	$(BIN)/python -m campaigns load
 
 docs: $(READY)
 	$(BIN)/python docs/generate.py

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # updates are tiny here, and cases go side by side
+if "load" not in sys.argv:
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # updates are tiny here, and cases go side by side
 
 FOLDER = Path("runs") / "campaigns"
 
@@ -27,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kills.add_argument("--kills", type=int, default=200, help="how many, in all")
     damaged = chosen.add_parser("bytes", help="damaged files for every reader")
     damaged.add_argument("--count", type=int, default=20_000, help="how many for each target")
-    for each in (rows, kills, damaged):
+    load = chosen.add_parser("load", help="aggregation in a loop, from threads and from forks")
+    load.add_argument("--minutes", type=float, default=60.0)
+    for each in (rows, kills, damaged, load):
         each.add_argument("--seed", type=int, default=0, help="what all cases follow from")
         each.add_argument("--state", type=Path, help="where to keep what was tried; the place to resume from")
         each.add_argument("--repeat", metavar="SEED", help="one case alone, by the seed that a failure names")
@@ -39,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found: dict[str, Any] = {"seed": repeated, "failed": len(problems), "failures": problems}
     else:
         given["state"] = given["state"] or FOLDER / f"{name}-{seed}.json"
-        amount = given.pop("kills" if name == "kills" else "count")
+        amount = given.pop({"kills": "kills", "load": "minutes"}.get(name, "count"))
         found = module.campaign(amount, seed, **given)
+        given["state"].parent.mkdir(parents=True, exist_ok=True)
         given["state"].with_suffix(".result.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
     return 1 if found["failed"] else 0

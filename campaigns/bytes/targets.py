@@ -141,8 +141,8 @@ def _unpacked(path: Path) -> None:
 
 def _toml() -> list[bytes]:
     text = (
-        'title = "x"\nrun = {data = "synthetic", model = "logistic", rounds = 5, n = 7, f = 1, seed = [0, 1],\n'
-        'rule = ["krum", {name = "comed", label = "median"}], attack = {name = "tailored", epsilon = 0.1}}\n'
+        'title = "x"\n[run]\ndata = "synthetic"\nmodel = "logistic"\nrounds = 5\nn = 7\nf = 1\nseed = [0, 1]\n'
+        'rule = ["krum", {name = "comed", label = "median"}]\nattack = {name = "tailored", epsilon = 0.1}\n'
     )
     panels = 'title = "y"\n[run]\npreset = "digits"\nrule = "nnm >> krum"\n[[panels]]\ntitle = "one"\nrun = {f = 2}\n'
     return [text.encode(), panels.encode()]

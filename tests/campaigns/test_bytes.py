@@ -26,6 +26,15 @@ def test_the_corpus_is_what_our_writers_write(name: str) -> None:
     assert len(run.corpus(name)) == len(TARGETS[name].whole())
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_whole_file_is_not_refused(name: str, tmp_path: Path) -> None:
+    """A reader that refuses everything would break no other promise."""
+    for whole in run.corpus(name):
+        path = tmp_path / TARGETS[name].file
+        path.write_bytes(whole)
+        TARGETS[name].read(path)
+
+
 def _greedy(path: Path) -> None:
     bytearray(100 << 20)
 

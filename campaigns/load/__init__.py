@@ -1,0 +1,1 @@
+"""Aggregation without end: memory stays flat, no call gets slower, threads and forks get right answers."""

@@ -66,6 +66,11 @@ def test_deeply_nested_toml_is_refused() -> None:
         Experiment.parse("a = " + "[" * 5000 + "]" * 5000)
 
 
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is no TOML"):
+        Experiment.parse("a = " + "9" * 5000)
+
+
 def test_a_sweep_of_more_runs_than_anybody_waits_for_is_refused() -> None:
     """A file of a kilobyte can ask for ten thousand million runs."""
     lists = ", ".join(f"{key} = {list(range(1, 101))}" for key in ("seed", "rounds", "batch", "n", "evaluate_every"))

@@ -105,7 +105,7 @@ class Experiment(BaseModel):
         """From the text of a TOML file."""
         try:
             table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # of TOML, or of a number with thousands of digits
             raise ConfigError(f"{name} is no TOML: {error}.") from None
         except RecursionError:
             raise ConfigError(f"{name} is no experiment: its lists or tables are nested too deeply.") from None

@@ -13,6 +13,9 @@ from mixtailor.updates import Point, Updates
 __all__ = ["FLTrust"]
 
 
+_LONGEST = 1e308  # a longer reference has a length that float64 cannot hold
+
+
 @dataclass(frozen=True)
 class FLTrust(Rule):
     r"""Rows count as far as they point where the server's own update points, and are given its length.
@@ -58,13 +61,14 @@ class FLTrust(Rule):
         if reference is None:
             refuse("FLTrust needs the server's own update and got none. Give it with the call, as reference=.")
         lengths = updates.beside(reference).norms()
-        rows, own = lengths[:-1], float(lengths[-1])
+        rows, own = lengths[:-1], min(float(lengths[-1]), _LONGEST)
         # A row whose length, or its inverse, float64 cannot hold has none to be divided by: it gets no trust.
         measured = (rows > 1e-300) & (rows < np.finfo(np.float64).max)
         inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
         # Rows are brought to length 1 before they are multiplied: a row at 1e300 would overflow.
         cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)
-        scores = np.maximum(0.0, cosines)
+        # Products of numbers beyond 1e307 overflow, and a cosine is at most 1.
+        scores = np.clip(np.nan_to_num(cosines, nan=0.0), 0.0, 1.0)
         if scores.sum() == 0.0:
             return updates.combine(np.zeros(updates.n), scores=scores)
         return updates.combine(scores / scores.sum() * own * inverse, scores=scores)

@@ -15,6 +15,7 @@ from mixtailor.rules import Aggregation, Rule
 from mixtailor.testing.laws import reads_all
 
 BOXED = (mt.Comed, mt.TrimmedMean)
+SQUARELESS = (*BOXED, mt.Krum, mt.MultiKrum, mt.Medoid, mt.MDA, mt.Meamed, mt.Phocas)
 HULLS = (*BOXED, mt.Krum, mt.MultiKrum, mt.Medoid, mt.Meamed, mt.GeometricMedian)
 WIDE = np.longdouble
 
@@ -36,8 +37,10 @@ def broken(result: Aggregation, update: Any, given: Input, reference: Any, rng: 
     bounds = Bounds(rows[honest].astype(WIDE), update.astype(WIDE), rows.dtype)
     rule, n = result.rule, len(left)
     f = rule.tolerates(n)
+    if bounds.beyond_squares() and not isinstance(rule, SQUARELESS):
+        return
     yield from bounds.special(rule, n, reference)
-    if n - len(honest) > f or not rule.robust or (isinstance(rule, Chain) and bounds.beyond_squares()):
+    if n - len(honest) > f or not rule.robust:
         return
     yield from bounds.reach(rule, n, f)
     yield from _kappa(rule, left, honest, rows, update, f, rng)
@@ -99,13 +102,13 @@ class Bounds:
             yield f"the answer is {float(max(below, above)):.3g} outside {what}"
 
     def beyond_squares(self) -> bool:
-        """Whether squares of the honest rows' distances are no float64 numbers: then mixed rows are not told apart.
+        """Whether squares of the honest rows, or of their distances, are no float64 numbers.
 
         No float32 row is so near to or far from another, and nothing is promised of float64 rows that are but that the
         answer is finite.
         """
-        spread = (self.high - self.low).max(initial=0)
-        return bool(spread > 1e140 or 0 < spread < 1e-140)
+        spread, size = (self.high - self.low).max(initial=0), np.abs(self.honest).max(initial=0)
+        return bool(size > 1e140 or 0 < spread < 1e-140 or 0 < size < 1e-140)
 
     def length(self) -> Any:
         return np.sqrt((self.update**2).sum())

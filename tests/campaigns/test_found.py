@@ -63,6 +63,13 @@ def test_the_least_spread_of_the_largest_rows() -> None:
     assert np.isfinite(mt.SMEA(2)(0.8 * LARGEST * signs)).all()
 
 
+def test_trust_in_the_largest_reference() -> None:
+    """Its product with a row of length one overflows."""
+    rows = np.full((3, 7), 1e30)
+    rows[1] = 0.7 * LARGEST
+    assert np.isfinite(mt.FLTrust()(rows, reference=rows[1])).all()
+
+
 def test_trust_in_a_row_too_short_to_be_measured() -> None:
     """The inverse of its length is infinite."""
     rows = np.full((5, 3), 1e30)

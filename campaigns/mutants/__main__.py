@@ -57,7 +57,10 @@ def _told(results: Path) -> int:
         if item["verdict"] != "killed":
             print(f"{item['verdict']}: {item['path']}:{item['line']} in {item['inside'] or 'module'}: "
                   f"{item['before']}  ->  {item['after']}")  # fmt: skip
-    share = counts["killed"] / judged if judged else 1.0
+    if not judged:
+        print(f"none of {len(all_mutants(ROOT))} was tried")
+        return 1
+    share = counts["killed"] / judged
     print(f"{dict(counts)} of {len(all_mutants(ROOT))}; killed {100 * share:.1f} %")
     return 0 if share >= 0.95 else 1
 

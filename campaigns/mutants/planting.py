@@ -19,7 +19,8 @@ def functions(root: Path) -> Functions:
     """The functions that are loaded from below a folder, by file and qualified name."""
     found: Functions = {}
     for item in gc.get_objects():
-        if isinstance(item, FunctionType) and item.__code__.co_filename.startswith(str(root)):
+        # By type, not by isinstance: that asks objects for their class, and some of torch's answer with a warning.
+        if type(item) is FunctionType and item.__code__.co_filename.startswith(str(root)):
             key = item.__code__.co_filename, item.__code__.co_qualname
             found.setdefault(key, []).append(item)
     return found

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import mixtailor as mt
+from campaigns.mutants.__main__ import main
 from campaigns.mutants.planting import functions, plant
 from campaigns.mutants.sites import mutants, planted
 
@@ -84,3 +86,8 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
     assert by["Mean.decide", "return"] == "killed", done.stdout
     assert by["Mean", "constant"] == "survived"  # nobody asks whether the mean is robust
     assert done.returncode == 1 and "survived: src/mixtailor/rules/mean.py" in done.stdout
+
+
+def test_nothing_tried_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tell", "--results", str(tmp_path / "none.jsonl")]) == 1
+    assert "none of" in capsys.readouterr().out

@@ -45,7 +45,9 @@ PROMISED = {
 @pytest.fixture(scope="module")
 def report() -> dict[str, object]:
     """A run at the least size, without the claims that start other processes."""
-    return _run.run(tiny(), ("multiple_of_the_mean", "far_row", "small_updates", "adaptive_attack", "scaling_with_n", "round"))
+    return _run.run(
+        tiny(), ("multiple_of_the_mean", "far_row", "small_updates", "adaptive_attack", "scaling_with_n", "round")
+    )
 
 
 def test_the_table_has_every_row_that_is_promised() -> None:

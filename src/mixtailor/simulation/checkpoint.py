@@ -134,7 +134,7 @@ def _object(module: str, name: str, fields: dict[str, Any], arrays: dict[str, np
         raise ValueError(f"{name} is no dataclass of {module}")
     if set(fields) != {item.name for item in dataclasses.fields(kind)}:
         raise ValueError(f"it has other fields than {name}")
-    made = object.__new__(kind)  # type: ignore[arg-type]  # a class, as was checked
+    made = object.__new__(kind)
     for field, item in fields.items():
         object.__setattr__(made, field, _together(item, arrays))
     return made

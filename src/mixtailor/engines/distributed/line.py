@@ -1,8 +1,8 @@
 """A line between one worker and one aggregator: a `TCPStore` that the aggregator serves and nobody else writes to.
 
 Not gloo's `send` and `recv`: with torch 2.13, a message longer than the receiver expects ends the receiving *process*
-there, and a receive that times out closes the receiver's connections to the other ranks as well. A store takes bytes, is
-asked whether they are there, and drops the connection of whoever sends too many at once.
+there, and a receive that times out closes the receiver's connections to the other ranks as well. A store takes bytes,
+is asked whether they are there, and drops the connection of whoever sends too many at once.
 """
 
 import datetime

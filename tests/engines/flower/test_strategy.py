@@ -39,7 +39,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=[str(rule) if isinstance(rule, mt.Rule) else "plain" for rule in RULES])
 def test_any_rule_aggregates_the_differences(rule):
     """The model moves by what the rule makes of the differences, whether or not the rule moves with its rows."""
     arrays, metrics, replies = played(RobustStrategy(rule))

@@ -66,6 +66,21 @@ def test_sizes_that_change_along_the_row(p):
         agree(norms.pair_norms(*case.block, np.array([p]))[0], x, p)
 
 
+@pytest.mark.parametrize("p", [1.0, 3.0, 16.0])
+def test_far_rows_have_all_digits(p):
+    """Sums of distances, of which one is to a far row, must still tell by how much the others differ."""
+    rng = np.random.default_rng(6)
+    for far in (1e3, 1e8, 1e30):
+        for width in (23, 2500):
+            x = make("normal", 9, width, np.float32, rng)
+            x[4] = far * np.where(rng.uniform(size=width) < 0.5, -1, 1)
+            case = Rows(x)
+            found = norms.pair_norms(*case.block, np.array([p]))[0]
+            agree(found, x, p)
+            others = np.arange(9) != 4
+            assert np.abs(naive.wide(found[4, others]) / exact(x, p)[4, others] - 1).max() <= 1e-14
+
+
 def test_every_number_of_rows():
     rng = np.random.default_rng(8)
     for n in [*range(1, 20), 33, 64]:

@@ -3,9 +3,12 @@
 Differences and powers are float32, which makes a register hold twice as many; a float32 sum is never longer than a
 tile, and all tiles together are summed in float64. What a tile gives is used only where it is sound: with sums between
 2^-80 and 2^100 nothing overflowed, and powers that vanished, each below 2^-126, are no part of the sum. A pair outside
-that range (a far row, two rows that are nearly or entirely equal) has its tile summed again, in float64 and in its own
-unit. Tiles are brought into the range by a power of two, which is exact, and every pair remembers the power of two that
-its sum is in units of: so no size is too large or too small.
+that range (two rows that are nearly or entirely equal) has its tile summed again, in float64 and in its own unit. So
+has a pair whose sum is beyond what differences of `FAR` times the usual largest one make: rules compare sums of
+distances, and rounding those to a far row to float32 would hide by how much the others differ.
+
+Tiles are brought into the range by a power of two, which is exact, and every pair remembers the power of two that its
+sum is in units of: so no size is too large or too small.
 
 A difference is rounded once, a p-th power p + 5 times at most, and a lane adds up 64 of them at most: a distance is
 right to (2 + 70 / p) 2^-24, for p = 1 to 4e-6, and as roundings go both ways, to some 1e-7.
@@ -35,6 +38,7 @@ Indices = NDArray[np.intp]
 
 HIGHEST = 16.0  # beyond this power, too few differences are in range
 LOW, HIGH = 2.0**-80, 2.0**100
+FAR = 4.0
 LEAST = -(1 << 40)  # the unit of a sum without terms
 PER = 2 * DOUBLES
 RUN = 1024  # coordinates in a tile: 64 sums in a lane, and a dozen rows in little more than the first-level cache
@@ -65,19 +69,19 @@ def _usual_exponent(places: Any, length: int, like: Any, before: int) -> int:
 
 
 @kernel
-def _sound(part: Any, i: int, j: int) -> bool:
+def _sound(part: Any, i: int, j: int, first: float, last: float) -> bool:
     """Whether a tile's sums of a pair lie where float32 is good, in the lowest and in the highest power."""
     low, high = part[0, i, j], part[-1, i, j]
-    return bool((low >= LOW) & (low <= HIGH) & (high >= LOW) & (high <= HIGH))
+    return bool((low >= LOW) & (low <= first) & (high >= LOW) & (high <= last))
 
 
 @kernel
-def _mostly_sound(part: Any) -> bool:
+def _mostly_sound(part: Any, first: float, last: float) -> bool:
     rows = part.shape[1]
     count = 0
     for i in range(rows):
         for j in range(i + 1, rows):
-            count += _sound(part, i, j)
+            count += _sound(part, i, j, first, last)
     return bool(4 * count >= rows * (rows - 1))
 
 
@@ -97,14 +101,16 @@ def _add(sums: Any, exponent: int, total: Any, unit: Any, i: int, j: int, steps:
 
 
 @kernel
-def _add_tile(part: Any, exponent: int, total: Any, unit: Any, steps: Any, doubtful: Any) -> int:
+def _add_tile(
+    part: Any, exponent: int, total: Any, unit: Any, steps: Any, doubtful: Any, first: float, last: float
+) -> int:
     """Add the sums of a tile where they are sound; how many pairs are left, and which."""
     planes, rows = part.shape[:2]
     sums = np.empty(planes)
     left = 0
     for i in range(rows):
         for j in range(i + 1, rows):
-            if not _sound(part, i, j):
+            if not _sound(part, i, j, first, last):
                 doubtful[left, 0], doubtful[left, 1] = i, j
                 left += 1
             elif exponent == unit[i, j]:
@@ -173,9 +179,12 @@ def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Float
         for start in range(0, width, RUN):
             length = min(RUN, width - start)
             vectors = (length + PER - 1) // PER
+            # The largest sums that are sound, in the lowest and in the highest power.
+            first = min(HIGH, length * (FAR if planes > 1 else FAR**p))
+            last = min(HIGH, length * FAR**planes) if planes > 1 else first
             _places(addresses, like, start, length, edge, places)
             for attempt in range(2):
-                if shift == LEAST or (attempt == 1 and not _mostly_sound(part)):
+                if shift == LEAST or (attempt == 1 and not _mostly_sound(part, first, last)):
                     before = shift
                     shift = _usual_exponent(places, length, like, max(before, -200))
                     if shift == before:
@@ -187,7 +196,7 @@ def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Float
                 scale_rows(places, 0, rows, vectors, tile, tile.strides[0], one, two)
                 part.fill(0.0)
                 pairs_of_rows(tile, tile.strides[0], vectors, part, rows, p, tile, term)
-            for pair in range(_add_tile(part, shift, total, unit, steps, doubtful)):
+            for pair in range(_add_tile(part, shift, total, unit, steps, doubtful, first, last)):
                 i, j = doubtful[pair]
                 exponent = unit[i, j]
                 for attempt in range(2):

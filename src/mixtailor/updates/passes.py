@@ -26,8 +26,6 @@ _HUGE = float(np.finfo(np.float64).max)
 # Up to this power no difference of float32 numbers vanishes, and few overflow; beyond it rows are looked at first.
 _SAFE_POWER = 4.0
 _SAFE_DECADES = 150.0
-# Distances of float32 arithmetic that exceed the usual ones so many times are formed anew in float64.
-_FAR = 64.0
 # A pass holds at most about this many numbers of answers that are still to be summed, or those of so many runs.
 _HELD = 1 << 17
 _LEAST_RUNS = 8
@@ -149,27 +147,8 @@ class Passes(ABC):
         powers = np.array(norms)
         total = self._lengths(lambda engine, block: engine.pair_norms(block, powers), powers, size=self.n**2)
         total = total.reshape(len(norms), self.n, self.n)
-        for p, own in zip(norms, total, strict=True):
-            self._refine_far_pairs(p, own)
         total.setflags(write=False)
         return dict(zip(norms, total, strict=True))
-
-    def _refine_far_pairs(self, p: float, distances: Floats) -> None:
-        """Form the distances that are far beyond the usual ones anew, in float64.
-
-        A float32 difference to a row at 1e8 has lost what tells honest rows apart, and rules add such distances up.
-        """
-        if self.n < 3:
-            return
-        usual = np.median(distances, axis=1).min() or distances.min(where=distances > 0, initial=np.inf)
-        first, second = (index.astype(np.intp) for index in np.nonzero(np.triu(distances > _FAR * usual)))
-        if len(first):
-            units = distances[first, second]
-            anew = self._total(
-                lambda a, b: self.engine.pair_sums_scaled(self.block(a, b), first, second, p, units), size=len(first)
-            )
-            exact = units * anew ** (1.0 / p)
-            distances[first, second] = distances[second, first] = np.minimum(exact, _HUGE)
 
     def _lengths(self, question: Callable[[CpuEngine, Any], Floats], powers: Floats, *, size: int) -> Floats:
         """The l_p lengths, (P, size), of which the question gives those over one run."""

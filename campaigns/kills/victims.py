@@ -23,6 +23,7 @@ from mixtailor.attacks import RandomEpsilon
 from mixtailor.cli import aggregate
 from mixtailor.experiments import Experiment
 from mixtailor.experiments import run as run_experiment
+from mixtailor.experiments.running import Finished
 from mixtailor.mixing.audit import AuditTrail, verify
 from mixtailor.simulation import Settings, Simulation, checkpoint, synthetic
 from mixtailor.simulation.records import read_records
@@ -94,6 +95,20 @@ class _Heard:
         self._tell([record["round"], record["accuracy"]])
 
 
+class _Told:
+    """Tells of each run of a sweep when it is done."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def begun(self, known: int, whole: int) -> None: ...
+
+    def running(self, title: str, rounds: int) -> None: ...
+
+    def finished(self, done: Finished, count: int, whole: int) -> None:
+        self.tell([done.hash, done.error])
+
+
 class Sweep(Victim):
     """Six runs of an experiment."""
 
@@ -106,7 +121,7 @@ class Sweep(Victim):
 
     def work(self, folder: Path, seed: int, tell: Tell) -> None:
         experiment = Experiment.parse(self.TEXT.format(seed, seed + 1))
-        done = run_experiment(experiment, folder, heard=lambda finished, *_: tell([finished.hash, finished.error]))
+        done = run_experiment(experiment, folder, watch=_Told(tell))
         failed = [finished.error for finished in done if finished.error is not None]
         if failed:
             raise OSError(failed[0])

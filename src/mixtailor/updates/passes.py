@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class Passes(ABC):
     n: int
     d: int
     engine: Engine[Any]
+    in_memory: ClassVar[bool] = True  # else one reading for all is worth more than a quicker one for some
 
     @property
     @abstractmethod
@@ -118,8 +119,8 @@ class Passes(ABC):
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         direct = tuple(p for p in norms if self._is_direct(p))
-        if direct:
-            others = tuple(p for p in norms if p not in direct)
+        others = tuple(p for p in norms if p not in direct)
+        if direct and (self.in_memory or not others):
             return {**self._measure_directly(direct), **(self._measure(others) if others else {})}
         powers = np.array(norms)
         factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ __all__ = ["Stored", "StoredTree", "receive"]
 
 class _OnDisk(Home):
     """What homes of files share: no matrix of everything, and no trust in a file that changes."""
+
+    in_memory: ClassVar[bool] = False
 
     def _parts(self) -> list[list[Part]]:
         """The parts of each row."""

@@ -258,8 +258,11 @@ def _to_combination(term: int) -> Callable[[Indices, Any, int, Floats, float], F
             rows_and_point(tile, tile.strides[0], vectors, point, part, rows, p, term)
             for i in range(rows):
                 if 1e-200 < part[i] < 1e200:
-                    alone[0] = part[i]
-                    _add(alone, 0, total, unit, i, 0, steps)
+                    if unit[i, 0] == 0:
+                        total[0, i, 0] += part[i]
+                    else:
+                        alone[0] = part[i]
+                        _add(alone, 0, total, unit, i, 0, steps)
                     continue
                 exponent = unit[i, 0]
                 for attempt in range(2):

@@ -15,6 +15,7 @@ from typing import Any
 
 from mixtailor.kernels.lanes import DOUBLES, GROUP, REGISTER, Code, Data, Double, Element, Lanes, Word, emitted
 from mixtailor.kernels.powers import power, power_plus, raised
+from mixtailor.kernels.tiles import rows_together
 
 __all__ = [
     "ANY",
@@ -30,7 +31,6 @@ __all__ = [
 ]
 
 MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
-TOGETHER = 8  # rows read side by side: as many streams as the processor follows without conflicts
 
 
 def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
@@ -174,18 +174,13 @@ def scale_rows(
     builder, word, count = code.builder, rows.type, 2 * DOUBLES
     single = code.single_type
     factors = [code.spread(factor, count).narrowed(single) for factor in (one, two)]
-    groups = builder.sdiv(builder.add(rows, word(TOGETHER - 1)), word(TOGETHER))
-    with code.loop(groups) as group:
-        low = builder.mul(group, word(TOGETHER))
-        high = builder.add(low, word(TOGETHER))
-        high = builder.select(builder.icmp_signed("<", high, rows), high, rows)
-        with code.loop(vectors) as step:
-            here = builder.mul(step, word(REGISTER))
-            with code.loop(high, low) as row:
-                source = builder.add(builder.add(code.word(code.offset(sources, row, 8)), start), here)
-                x = code.load(source, single, count)
-                target = builder.add(builder.add(tile, here), builder.mul(row, pitch))
-                code.store(x * factors[0] * factors[1], target)
+    with rows_together(code, rows) as (low, high), code.loop(vectors) as step:
+        here = builder.mul(step, word(REGISTER))
+        with code.loop(high, low) as row:
+            source = builder.add(builder.add(code.word(code.offset(sources, row, 8)), start), here)
+            x = code.load(source, single, count)
+            target = builder.add(builder.add(tile, here), builder.mul(row, pitch))
+            code.store(x * factors[0] * factors[1], target)
 
 
 @emitted()

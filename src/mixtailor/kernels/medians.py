@@ -84,6 +84,19 @@ def extrapolated(tried: Array, aims: Array) -> Array:
 
 
 @kernel
+def _mix(products: Array, weights: Array, mixed: Array) -> float:
+    """The rows' inner products with their combination, into `mixed`, and that of the combination with itself."""
+    square = 0.0
+    for i in range(len(weights)):
+        total = 0.0
+        for j in range(len(weights)):
+            total += products[i, j] * weights[j]
+        mixed[i] = total
+        square += total * weights[i]
+    return square
+
+
+@kernel
 def euclidean_median(
     distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, beyond: float, limit: int
 ) -> tuple[Array, int, float]:
@@ -105,13 +118,7 @@ def euclidean_median(
             inner[i, j] = products[near[i], near[j]]
     begin = start[near]
     mixed = np.empty(count)
-    square = 0.0
-    for i in range(count):
-        total = 0.0
-        for j in range(count):
-            total += inner[i, j] * begin[j]
-        mixed[i] = total
-        square += total * begin[i]
+    square = _mix(inner, begin, mixed)
     gaps = np.empty(count)
     for i in range(count):
         gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
@@ -148,13 +155,7 @@ def weiszfeld(
     jumped = False
     since = 0
     for iteration in range(limit):
-        square = 0.0
-        for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += products[i, j] * weights[j]
-            mixed[i] = total
-            square += total * weights[i]
+        square = _mix(products, weights, mixed)
         value = 0.0
         norm = 0.0
         for i in range(n):

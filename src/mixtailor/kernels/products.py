@@ -15,6 +15,19 @@ __all__ = ["gram", "gram_rows", "point_dots"]
 
 
 @kernel
+def _centred(
+    addresses: Any, like: Any, start: int, length: int, about: int, inverse_scales: Any, centre: Any, tile: Any
+) -> int:
+    """Fill the tile with ``(x_i - x_about) * inverse_scales[i]`` over a run; how many registers it fills."""
+    fill(addresses, like, start, length, tile)
+    vectors = int(vectors_of(length))
+    if about >= 0:
+        copy(tile[about], centre, len(centre))
+    shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, addresses.size)
+    return vectors
+
+
+@kernel
 def gram(
     addresses: NDArray[np.intp], like: Any, width: int, about: int, inverse_scales: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -28,12 +41,7 @@ def gram(
     run = tile.shape[1] - 8
     centre = np.zeros(run)
     for start in range(0, width, run):
-        length = min(run, width - start)
-        fill(addresses, like, start, length, tile)
-        vectors = vectors_of(length)
-        if about >= 0:
-            copy(tile[about], centre, run)
-        shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
+        vectors = _centred(addresses, like, start, min(run, width - start), about, inverse_scales, centre, tile)
         pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, tile, PRODUCT)
     for i in range(rows):
         for j in range(i):
@@ -57,12 +65,7 @@ def gram_rows(
     run = tile.shape[1] - 8
     centre = np.zeros(run)
     for start in range(0, width, run):
-        length = min(run, width - start)
-        fill(addresses, like, start, length, tile)
-        vectors = vectors_of(length)
-        if about >= 0:
-            copy(tile[about], centre, run)
-        shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
+        vectors = _centred(addresses, like, start, min(run, width - start), about, inverse_scales, centre, tile)
         for k in range(which.size):
             rows_and_point(tile, tile.strides[0], vectors, tile[which[k]], answer[k], rows, 0.0, PRODUCT)
     return answer

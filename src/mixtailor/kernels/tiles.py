@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from mixtailor.kernels._numba import kernel, run_at, types
 from mixtailor.kernels.lanes import DOUBLES, REGISTER, Code, Data, Element, Word, emitted
 
-__all__ = ["aligned", "empty_tile", "fill", "vectors_of"]
+__all__ = ["aligned", "empty_tile", "fill", "rows_together", "vectors_of"]
 
 TOGETHER = 8  # rows read side by side: as many streams as the processor's prefetching follows without conflicts
 
@@ -44,6 +46,17 @@ def vectors_of(length: int) -> int:
     return (length + DOUBLES - 1) // DOUBLES
 
 
+@contextmanager
+def rows_together(code: Code, rows: Word) -> Iterator[tuple[Word, Word]]:
+    """A loop over groups of rows; the first of a group, and the one after its last."""
+    builder, word = code.builder, rows.type
+    groups = builder.sdiv(builder.add(rows, word(TOGETHER - 1)), word(TOGETHER))
+    with code.loop(groups) as group:
+        low = builder.mul(group, word(TOGETHER))
+        high = builder.add(low, word(TOGETHER))
+        yield low, builder.select(builder.icmp_signed("<", high, rows), high, rows)
+
+
 @emitted(types.float64)
 def _widen(
     code: Code, sources: Data, start: Word, rows: Word, vectors: Word, tile: Data, pitch: Word, like: Element
@@ -56,22 +69,17 @@ def _widen(
     builder, word, zero = code.builder, rows.type, code.constant(0.0)
     size = 4 if code.is_single(like) else 8
     faults = [code.variable(zero) for _ in range(2)]
-    groups = builder.sdiv(builder.add(rows, word(TOGETHER - 1)), word(TOGETHER))
-    with code.loop(groups) as group:
-        low = builder.mul(group, word(TOGETHER))
-        high = builder.add(low, word(TOGETHER))
-        high = builder.select(builder.icmp_signed("<", high, rows), high, rows)
-        with code.loop(vectors) as step:
-            source = builder.add(start, builder.mul(step, word(2 * size * DOUBLES)))
-            target = builder.add(tile, builder.mul(step, word(2 * 8 * DOUBLES)))
-            with code.loop(high, low) as row:
-                here = builder.add(code.word(code.offset(sources, row, 8)), source)
-                there = builder.add(target, builder.mul(row, pitch))
-                for half in range(2):
-                    x = code.load(code.offset(here, half, size * DOUBLES), like).widened()
-                    code.store(x, code.offset(there, half, 8 * DOUBLES))
-                    # 0 x infinity and 0 x NaN are NaN, and stay.
-                    faults[half].set(x.times_plus(zero, faults[half].get()))
+    with rows_together(code, rows) as (low, high), code.loop(vectors) as step:
+        source = builder.add(start, builder.mul(step, word(2 * size * DOUBLES)))
+        target = builder.add(tile, builder.mul(step, word(2 * 8 * DOUBLES)))
+        with code.loop(high, low) as row:
+            here = builder.add(code.word(code.offset(sources, row, 8)), source)
+            there = builder.add(target, builder.mul(row, pitch))
+            for half in range(2):
+                x = code.load(code.offset(here, half, size * DOUBLES), like).widened()
+                code.store(x, code.offset(there, half, 8 * DOUBLES))
+                # 0 x infinity and 0 x NaN are NaN, and stay.
+                faults[half].set(x.times_plus(zero, faults[half].get()))
     return (faults[0].get() + faults[1].get()).total()
 
 

@@ -129,6 +129,13 @@ def test_the_same_seed_gives_the_same_certificate() -> None:
     assert first == second
 
 
+def test_a_mixture_of_one_rule_is_judged_as_the_rule() -> None:
+    """Not by draws of its own, by which verdicts on the border differed."""
+    found = certify([mt.Krum(2)], states(strength=0.05), [Tailored(1.0), Zero()], f=2)
+    for attack in found.attacks:
+        assert attack.products == attack.rules[0].products
+
+
 def test_intervals_hold_what_they_promise() -> None:
     """Means of ten normal numbers: 95 % intervals miss in about one of twenty trials, and not in one of eight."""
     random = np.random.default_rng(0)

@@ -11,7 +11,8 @@ from mixtailor.theory.bounds import (
     krum_coefficient,
     published_krum_coefficient,
 )
-from mixtailor.theory.certify import AttackVerdict, Certificate, RuleVerdict, certify
+from mixtailor.theory.certificate import AttackVerdict, Certificate, RuleVerdict
+from mixtailor.theory.certify import certify
 from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
 from mixtailor.theory.conditions import (
     Convergence,

@@ -16,7 +16,8 @@ from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule
 from mixtailor.theory._json import to_json
 from mixtailor.theory._needs import Floats
-from mixtailor.theory.certify import Certificate, certify
+from mixtailor.theory.certificate import Certificate
+from mixtailor.theory.certify import certify
 from mixtailor.theory.estimates import Interval
 from mixtailor.theory.game import Solution, solve
 from mixtailor.theory.states import Round, State, check_states, intervals, members

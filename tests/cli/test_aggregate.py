@@ -194,3 +194,74 @@ def test_a_warning_is_a_note(arrays, capsys):
     shown = capsys.readouterr()
     assert shown.err.startswith("Note: 16 of 64 rules leave the pool at n = 7") and len(shown.err.splitlines()) == 1
     assert json.loads(shown.out)["n"] == 7
+
+
+def _checkpoints(folder, wrap=lambda model: model):
+    base, paths = _models(folder)
+    torch.save(wrap(base), folder / "base.pt")
+    for index, path in enumerate(paths):
+        torch.save(wrap(load_file(path)), folder / f"m{index}.pt")
+    return [path.replace(".safetensors", ".pt") for path in paths], paths
+
+
+@pytest.mark.parametrize("extra", [[], ["--base"]])
+@pytest.mark.parametrize("suffix", [".pt", ".bin", ".safetensors"])
+def test_checkpoints_answer_as_safetensors_do(tmp_path, extra, suffix):
+    """With a base and without, to either format, and types come back as they were."""
+    paths, others = _checkpoints(tmp_path, lambda model: {"state_dict": model, "epoch": 3})
+    found = []
+    for files, end in ((paths, suffix), (others, ".safetensors")):
+        out = tmp_path / f"out{len(found)}{end}"
+        base = [str(tmp_path / f"base{'.pt' if files is paths else end}")] if extra else []
+        assert main(["aggregate", *files, "-o", str(out), "--rule", "krum", "--f", "1", *extra, *base]) == 0
+        found.append(load_file(out) if end == ".safetensors" else torch.load(out, weights_only=True))
+    assert set(found[0]) == set(found[1])
+    for name, tensor in found[1].items():
+        assert found[0][name].dtype == tensor.dtype and torch.equal(found[0][name], tensor)
+
+
+def test_saved_tensors_are_arrays_without_a_name(tmp_path, capsys):
+    """A reference may be one, too; what a format cannot hold is refused before anything is computed."""
+    rows = torch.randn(5, 30, generator=torch.Generator().manual_seed(0)).bfloat16()
+    paths = [str(tmp_path / f"{index}.pt") for index in range(5)]
+    for path, row in zip(paths, rows, strict=True):
+        torch.save(row, path)
+    assert main(["aggregate", *paths, "-o", str(tmp_path / "out.pth"), "--rule", "krum", "--f", "1"]) == 0
+    answer = torch.load(tmp_path / "out.pth", weights_only=True)
+    assert answer.dtype == torch.bfloat16 and (rows == answer).all(dim=1).any()
+    reference = ["--rule", "fltrust", "--reference", paths[0]]
+    assert main(["aggregate", *paths, "-o", str(tmp_path / "out.npy"), *reference]) == 0
+    assert np.load(tmp_path / "out.npy").shape == (30,)
+    capsys.readouterr()
+    assert main(["aggregate", *paths, "-o", str(tmp_path / "out.npz"), "--rule", "comed"]) == 1
+    assert "one array without a name: write it to .npy, not to .npz" in capsys.readouterr().err
+
+
+def test_a_hostile_checkpoint_is_named_and_never_executed(tmp_path, capsys):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "trace"),)
+
+    paths, _ = _checkpoints(tmp_path)
+    torch.save({"lin.weight": Bomb()}, paths[2])
+    out = str(tmp_path / "out.pt")
+    assert main(["aggregate", *paths, "-o", out, "--rule", "comed"]) == 0
+    assert "row 2 (m2.pt)" in (shown := capsys.readouterr().out) and "which are never loaded" in shown
+    assert main(["aggregate", *paths, "-o", out, "--rule", "comed", "--base", paths[2]]) == 1
+    err = capsys.readouterr().err
+    assert "The base needs to be a file that can be read" in err and len(err.splitlines()) == 1
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_full_disk_is_called_so(tmp_path):
+    """torch speaks of unexpected positions."""
+
+    class Full:
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+        def flush(self):
+            pass
+
+    with pytest.raises(OSError, match="No space left on device"):
+        _writing._checkpoint(Full(), {"w": np.zeros(5)}, ())

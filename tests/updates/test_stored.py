@@ -282,12 +282,12 @@ def test_paths_that_lead_nowhere(tmp_path) -> None:
     paths = save(tmp_path, "npy", x)
     (tmp_path / "dir.npy").mkdir()
     os.mkfifo(tmp_path / "pipe.npy")
-    (tmp_path / "model.pt").write_bytes(pickle.dumps(Bomb(tmp_path / "trace")))
+    (tmp_path / "model.h5").write_bytes(pickle.dumps(Bomb(tmp_path / "trace")))
     for odd, reason in {
         tmp_path / "none.npy": "unreadable: No such file or directory (none.npy)",
         tmp_path / "dir.npy": "unreadable: a directory (dir.npy)",
         tmp_path / "pipe.npy": "unreadable: not a file (pipe.npy)",
-        tmp_path / "model.pt": "unreadable: 'model.pt' is none of .npy, .npz, .safetensors",
+        tmp_path / "model.h5": "unreadable: 'model.h5' is none of .npy, .npz, .safetensors, .pt, .pth, .bin",
         str(tmp_path / "a\0.npy"): "unreadable: embedded null byte",
         17: "int where most are files",
         None: "NoneType where most are files",

@@ -11,10 +11,11 @@ from typing import IO, Any
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor.updates import checkpoints
 from mixtailor.updates.engine import to_bfloat16
 from mixtailor.updates.formats import SUFFIXES
 
-__all__ = ["check_out", "write"]
+__all__ = ["check_names", "check_out", "write"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _SAFETENSORS = {
@@ -34,22 +35,30 @@ def check_out(out: Path, inputs: Collection[Path]) -> None:
         refuse(f"The answer needs the name of a file, and {str(out)!r} is a folder.")
     if out.exists() and any(path.exists() and path.samefile(out) for path in inputs):
         refuse(f"The answer would replace {out.name!r}, which is one of the files it is made of. Give another name.")
-    single = {path.suffix.lower() == ".npy" for path in inputs}
-    if single == {True} and out.suffix.lower() != ".npy":
-        refuse(f"The answer for .npy files is one array without a name: write it to .npy, not to {out.suffix}.")
-    if single == {False} and out.suffix.lower() == ".npy":
+    if out.suffix.lower() in checkpoints.SUFFIXES:
+        checkpoints.needed_torch()
+
+
+def check_names(out: Path, *, named: bool) -> None:
+    """Refuse a format that cannot hold an answer of arrays with names, or of one array without."""
+    suffix = out.suffix.lower()
+    if not named and suffix in (".npz", ".safetensors"):
+        refuse(f"The answer for these files is one array without a name: write it to .npy, not to {out.suffix}.")
+    if named and suffix == ".npy":
         refuse("The answer for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
 
 
 def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
-    """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32."""
+    """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
     suffix = out.suffix.lower()
     if suffix == ".npy":
         _atomically(out, lambda file: np.lib.format.write_array(_Plain(file), np.asarray(answer), allow_pickle=False))
     elif suffix == ".npz":
         _atomically(out, lambda file: _npz(file, answer))
-    else:
+    elif suffix == ".safetensors":
         _atomically(out, lambda file: _safetensors(file, answer, halves))
+    else:
+        _atomically(out, lambda file: _checkpoint(file, answer, halves))
 
 
 def _atomically(out: Path, fill: Callable[[IO[bytes]], None]) -> None:
@@ -105,3 +114,21 @@ def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collectio
         array = np.ascontiguousarray(answer[name])
         values = to_bfloat16(array.reshape(-1)) if name in halves else array
         file.write(values.astype(values.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
+
+
+def _checkpoint(file: IO[bytes], answer: Any, halves: Collection[str]) -> None:
+    torch = checkpoints.needed_torch()
+
+    def tensor(name: str, array: Array) -> Any:
+        values = np.asarray(array, order="C")
+        if name not in halves:
+            return torch.from_numpy(values)
+        return torch.from_numpy(to_bfloat16(values.reshape(-1))).view(torch.bfloat16).reshape(array.shape)
+
+    whole = {name: tensor(name, array) for name, array in answer.items()} if isinstance(answer, Mapping) else None
+    try:
+        torch.save(tensor("", np.asarray(answer)) if whole is None else whole, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):  # torch speaks of positions where the disk is full
+            raise error.__context__ from None
+        raise

@@ -11,7 +11,7 @@ import typer
 from mixtailor._checks import refuse
 from mixtailor.cli._output import Json, say, show_json
 from mixtailor.cli._progress import Readings, watched
-from mixtailor.cli._writing import check_out, write
+from mixtailor.cli._writing import check_names, check_out, write
 from mixtailor.mixing.registry import make
 from mixtailor.rules import Rule
 from mixtailor.updates.receive import Arrival
@@ -21,9 +21,16 @@ EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
 def command(
     files: Annotated[
-        list[Path], typer.Argument(help="One file per worker: .npy, .npz (no pickle) or .safetensors.", metavar="FILES")
+        list[Path],
+        typer.Argument(
+            help="One file per worker: .npy, .npz, .safetensors, or a torch checkpoint (.pt, .pth, .bin); "
+            "no pickled objects.",
+            metavar="FILES",
+        ),
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where the answer goes; replaced in one step.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Where the answer goes, in any of these formats; replaced in one step.")
+    ],
     rule: Annotated[
         str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum'. See: mixtailor rules")
     ] = "mixtailor",
@@ -43,7 +50,7 @@ def command(
     chosen = _rule(rule, f, _parameters(settings or []))
     check_out(out, [*files, *([base] if base else [])])
     arrival = _received(files, base)
-    halves = _halves(files, arrival)
+    halves = _halves(files, arrival, out)
     with _progress() as readings:
         home: Any = watched(arrival.home, readings)
         home.arrival = Arrival(home, arrival.faults, arrival.n, arrival.restore, arrival.flatten)
@@ -95,14 +102,15 @@ def _value(text: str) -> object:
     return text
 
 
-def _halves(files: Sequence[Path], arrival: Arrival) -> set[str]:
-    """The arrays that are bfloat16 in the files, so that the answer is again."""
+def _halves(files: Sequence[Path], arrival: Arrival, out: Path) -> set[str]:
+    """The arrays that are bfloat16 in the files, so that the answer is again; refuses what `out` cannot hold."""
     from mixtailor.updates.formats import contents
 
     if not arrival.home.received:
         refuse("Updates need at least one file that can be read.")
     parts = contents(files[arrival.home.received[0]])
-    return {str(name[0]) for name, part in parts.items() if name and part.kind.bits}
+    check_names(out, named=() not in parts)
+    return {str(name[0]) if name else "" for name, part in parts.items() if part.kind.bits}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What `.npy`, `.npz` and `.safetensors` files hold and where, read strictly: nothing in a file is ever executed.
+"""What files hold and where, read strictly: nothing in a file is ever executed.
 
 Headers are parsed here, and not by the libraries that write them, because a file may come from an attacker: sizes are
 checked against the file before anything is allocated, and Python objects are refused before anything could unpickle
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from mixtailor.updates import checkpoints
 from mixtailor.updates.arrays import Kind, Unfit
 from mixtailor.updates.files import Broken, File, Packed, Part, exactly
 
 __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
+SUFFIXES = (".npy", ".npz", ".safetensors", *checkpoints.SUFFIXES)
 
 _NPY_HEADER = 1 << 16
 _SAFETENSORS_HEADER = 100 << 20
@@ -37,13 +39,15 @@ _SAFETENSORS = {
 
 
 def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], Part]:
-    """The arrays of a file: by name in the order of the file, or the one array of an `.npy` file without a name."""
+    """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is."""
     suffix = Path(os.fspath(path)).suffix.lower()
     if suffix not in SUFFIXES:
         raise Broken(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
     file = File(path)
     if suffix == ".npy":
         return {(): _npy(file)}
+    if suffix in checkpoints.SUFFIXES:
+        return _checkpoint(file)
     return _npz(file) if suffix == ".npz" else _safetensors(file)
 
 
@@ -118,14 +122,17 @@ def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False,
 # .npz
 
 
-def _npz(file: File) -> dict[tuple[object, ...], Part]:
+def _members(file: File) -> list[zipfile.ZipInfo]:
     try:
         file.archive = zipfile.ZipFile(file.seekable())
-        members = file.archive.infolist()
+        return file.archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
         raise Broken(f"{error} ({file.name})") from None
+
+
+def _npz(file: File) -> dict[tuple[object, ...], Part]:
     found: dict[tuple[object, ...], Part] = {}
-    for member in members:
+    for member in _members(file):
         if not member.filename.endswith(".npy") or member.flag_bits & 1:
             raise Broken(f"it holds {member.filename[:80]!r}, which is no plain .npy array ({file.name})")
         path = (member.filename.removesuffix(".npy"),)
@@ -138,16 +145,22 @@ def _npz(file: File) -> dict[tuple[object, ...], Part]:
 def _member(file: File, member: zipfile.ZipInfo) -> Part:
     if member.compress_type != zipfile.ZIP_STORED:
         return _packed(file, member)
+    start = _start(file, member)
+    header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
+    _check_total(file, member, header)
+    return Part(file, header.kind, header.dtype, start + header.size)
+
+
+def _start(file: File, member: zipfile.ZipInfo) -> int:
+    """Where the first byte of an uncompressed member is; all of them are in the file."""
     local = file.read(member.header_offset, 30)
     if local[:4] != b"PK\x03\x04":
         raise Broken(f"its directory points beside {member.filename[:80]!r} ({file.name})")
     names, extras = struct.unpack("<HH", local[26:30])
-    start = member.header_offset + 30 + names + extras
+    start: int = member.header_offset + 30 + names + extras
     if start + member.file_size > file.size or member.compress_size != member.file_size:
         raise Broken(f"it ends before its data do ({file.name})")
-    header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
-    _check_total(file, member, header)
-    return Part(file, header.kind, header.dtype, start + header.size)
+    return start
 
 
 def _packed(file: File, member: zipfile.ZipInfo) -> Part:
@@ -180,6 +193,21 @@ def _check_total(file: File, member: zipfile.ZipInfo, header: Header) -> None:
     if header.total != member.file_size:
         name, found = member.filename[:80], member.file_size
         raise Broken(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")
+
+
+# Torch checkpoints
+
+
+def _checkpoint(file: File) -> dict[tuple[object, ...], Part]:
+    if file.size < 4 or file.read(0, 4) != b"PK\x03\x04":
+        raise Broken(f"no checkpoint of torch.save since version 1.6; load it and save it anew ({file.name})")
+    members = _members(file)
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise Broken(f"compressed, which checkpoints of torch.save are not ({file.name})")
+    order = next((member for member in members if member.filename.endswith("/byteorder")), None)
+    if order is not None and file.read(_start(file, order), min(order.file_size, 8)) != sys.byteorder.encode():
+        raise Broken(f"saved on a machine of another byte order ({file.name})")
+    return checkpoints.state(file, {_start(file, member): member for member in members})
 
 
 # .safetensors

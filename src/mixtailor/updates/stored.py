@@ -1,4 +1,4 @@
-"""Rows in files: `.npy`, `.npz` (never a pickle), `.safetensors`. Read run by run, so that they may exceed memory."""
+"""Rows in files: `.npy`, `.npz`, `.safetensors`, torch checkpoints. Read run by run, so that they may exceed memory."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor.updates import checkpoints
 from mixtailor.updates.arrays import Array, Unfit, recast
 from mixtailor.updates.base import Call, Faulty
 from mixtailor.updates.copied import Copied
@@ -85,8 +86,12 @@ class StoredTree(_OnDisk, Tree):
         return [[rows[row] for rows in leaves] for row in range(self.n)]
 
 
+def _is_path(item: object) -> bool:
+    return isinstance(item, (str, PathLike))
+
+
 def _taken_apart(path: Any) -> Row:
-    if not isinstance(path, (str, PathLike)):
+    if not _is_path(path):
         raise Unfit(f"{type(path).__name__} where most are files")
     row = Row(form=[((), dict)])
     for name, part in contents(path).items():
@@ -100,8 +105,9 @@ def receive(paths: Sequence[Any]) -> Arrival:
     Parameters
     ----------
     paths : sequence of path
-        `.npy`, `.npz` or `.safetensors` files. The answer for `.npy` files is an array, for the others a dict of arrays
-        by name, in the order of the file; bfloat16 comes back as float32, exactly.
+        `.npy`, `.npz` or `.safetensors` files, or checkpoints of `torch.save`, and their formats may differ. The answer
+        for `.npy` files and saved tensors is an array, for the others a dict of arrays by name, in the order of the
+        file; bfloat16 comes back as float32, exactly.
 
     Notes
     -----
@@ -109,6 +115,9 @@ def receive(paths: Sequence[Any]) -> Arrival:
     and one update, whatever the files' size. Compressed `.npz` members are unpacked anew in every pass, in one thread.
     Checksums of uncompressed members are not compared: whoever writes a file also writes those.
     """
+    # One such file among others is its worker's fault; where most are, torch is what is missing.
+    if 2 * sum(str(path).lower().endswith(checkpoints.SUFFIXES) for path in paths) > len(paths):
+        checkpoints.needed_torch()
     rows, faults = taken_apart(paths, _taken_apart)
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
@@ -127,13 +136,13 @@ def receive(paths: Sequence[Any]) -> Arrival:
         return answers[()] if () in answers else {str(path[0]): answers[path] for path in kinds}
 
     def flatten(reference: Any) -> Any:
-        return leaves.flatten(_loaded(reference) if isinstance(reference, (str, PathLike)) else reference)
+        return leaves.flatten(_loaded(reference) if _is_path(reference) else reference)
 
     return Arrival(home, faults, len(paths), restore, flatten)
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
-    if not any(os.fspath(path).lower().endswith(SUFFIXES) for path in paths if isinstance(path, (str, PathLike))):
+    if not any(os.fspath(path).lower().endswith(SUFFIXES) for path in paths if _is_path(path)):
         first = os.fspath(paths[0])[:80]
         refuse(f"Updates need numbers, or paths of {', '.join(SUFFIXES)} files, and got text: {first!r}.")
     refuse(f"Updates need files that can be read, and none of these {len(paths)} can: row 0 is {faults[0]}.")

@@ -42,6 +42,7 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns bytes
 	$(BIN)/python -m campaigns kills
 	$(BIN)/python -m campaigns load
+	$(BIN)/python -m campaigns.hostile.run
 
 docs: $(READY)
 	$(BIN)/python docs/generate.py

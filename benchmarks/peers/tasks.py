@@ -37,15 +37,16 @@ def _matrix(rule: Callable[[Any], Any]) -> Bind:
 
 def _tensor(rule: Callable[[Any], Any]) -> Bind:
     def bind(rows: Any) -> Callable[[], Any]:
-        tensor = torch.from_numpy(rows)
-        return lambda: rule(tensor)
+        # A list where rows differ in length.
+        given = [torch.from_numpy(row) for row in rows] if isinstance(rows, list) else torch.from_numpy(rows)
+        return lambda: rule(given)
 
     return bind
 
 
 def _tensors(rule: Callable[[Any], Any]) -> Bind:
     def bind(rows: Any) -> Callable[[], Any]:
-        tensors = list(torch.from_numpy(rows))
+        tensors = [torch.from_numpy(row) for row in rows]
         return lambda: rule(tensors)
 
     return bind

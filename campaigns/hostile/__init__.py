@@ -1,0 +1,1 @@
+"""The same hostile rows for us and for other libraries, side by side."""

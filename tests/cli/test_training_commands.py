@@ -123,6 +123,14 @@ def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.Captu
     assert "fig1" in capsys.readouterr().err
 
 
+def test_arena_takes_pools_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--rules", "krum", "--pool", "comed, nnm >> krum", "--attacks", "tailored 0.1", "--scale", "0.05"]
+    assert main(["arena", *chosen, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "MixTailor (comed, nnm >> krum)" in capsys.readouterr().out
+    assert main(["arena", "--pool", "comed, krumm", "--out", str(tmp_path)]) == 1
+    assert "Did you mean 'krum'?" in capsys.readouterr().err
+
+
 def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two rules and a pool against two attacks, with one liar less and one more than declared."""
     chosen = ["--rules", "mean,comed,MixTailor (our pool)", "--attacks", "tailored 10,ALIE 1", "--misdeclared"]

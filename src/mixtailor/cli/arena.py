@@ -27,6 +27,10 @@ class Momentum(StrEnum):
 def command(
     f: Annotated[int, typer.Option("--f", min=1, max=5, help="How many liars the server is told to expect.")] = 2,
     rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
+    pools: Annotated[
+        list[str] | None,
+        typer.Option("--pool", help="A pool of your own beside them: its rules, separated by commas. May be repeated."),
+    ] = None,
     attacks: Annotated[str | None, typer.Option(help="Some of the attacks, by name, separated by commas.")] = None,
     momentum: Annotated[
         Momentum, typer.Option(help="Momentum at the server, at the workers, or one after the other.")
@@ -49,7 +53,7 @@ def command(
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 
-        experiment = _chosen(ours("arena"), rules, attacks, momentum)
+        experiment = _chosen(ours("arena"), rules, pools or [], attacks, momentum)
         liars = sorted({f - 1, f, f + 1}) if misdeclared else [f]
         changes: dict[str, Any] = {"preset": preset, "f": f, "byzantine": liars if len(liars) > 1 else f}
         experiment = experiment.changed(changes, seeds=_training.seeds_of(seeds))
@@ -88,7 +92,9 @@ def show_arena(results: "Results") -> None:
                 say(f"{pool} less {single}, the best single rule: {found[0]:+.1f} ({found[1]:+.1f} to {found[2]:+.1f})")
 
 
-def _chosen(experiment: "Experiment", rules: str | None, attacks: str | None, momentum: Momentum) -> "Experiment":
+def _chosen(
+    experiment: "Experiment", rules: str | None, pools: list[str], attacks: str | None, momentum: Momentum
+) -> "Experiment":
     from mixtailor.experiments.config import label_of
 
     table = dict(experiment.run)
@@ -96,12 +102,19 @@ def _chosen(experiment: "Experiment", rules: str | None, attacks: str | None, mo
         if text is None:
             continue
         known = {label_of(item): item for item in table[key]}
-        names = [name.strip() for name in text.split(",")]
+        names = _names(text)
         for name in names:
             if name not in known:
                 raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))}")
         table[key] = [known[name] for name in names]
+    for members in map(_names, pools):
+        pool = {"name": "pool", "rules": members, "label": f"MixTailor ({', '.join(members)})"}
+        table["rule"] = [*table["rule"], pool]
     panels = [
         panel for panel in experiment.panels if momentum is Momentum.both or panel.title.startswith(momentum.value)
     ]
     return experiment.model_copy(update={"run": table, "panels": panels})
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

@@ -112,7 +112,7 @@ def carry_out(
     from mixtailor.report import draw, write
 
     budget = None
-    with watched_runs() as watch:
+    with _stoppable(), watched_runs() as watch:
         options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "watch": watch}
         options["tracker"] = None if tracker is None else tracker.value
         if recording is not None:
@@ -136,6 +136,15 @@ def carry_out(
         complain(f"Failed: {done.title}: {done.error}")
     if any(done.error for done in finished):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("Stopped. Complete runs and checkpoints are kept: the same command goes on from there.")
+        raise
 
 
 def show_results(results: "Results") -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from campaigns.bytes import run
 from campaigns.bytes.check import Reader
+from campaigns.bytes.fuzz_all import fuzzed
 from campaigns.bytes.targets import TARGETS, Target
 from mixtailor.experiments import Experiment
 from mixtailor.experiments.errors import ConfigError
@@ -18,6 +19,14 @@ def test_the_short_form_finds_nothing(name: str) -> None:
     assert (tally.tried, tally.failures) == (100, [])
     with Reader(name) as reader:
         assert [reader.broken(whole) for whole in run.corpus(name)] == [None] * len(run.corpus(name))
+
+
+@pytest.mark.parametrize("name", ["toml", "npz", "safetensors", "audit"])
+def test_a_short_run_of_the_fuzzer_finds_nothing(name: str) -> None:
+    """atheris goes where the code leads it; the seed makes a short run the same each time."""
+    pytest.importorskip("atheris")
+    found = fuzzed(name, "-runs=500", "-seed=1", seconds=600.0)
+    assert not found["failures"] and found["tried"] >= 500
 
 
 @pytest.mark.parametrize("name", TARGETS)

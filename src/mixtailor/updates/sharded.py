@@ -25,8 +25,8 @@ __all__ = ["Alone", "Sharded", "Shards", "bounds", "gather_into"]
 if not dist.is_initialized():
     import torch.distributed.nn.functional
 
-# Up to so many numbers from all ranks together are gathered and summed by each: one message, where a sum on the first
-# rank that is told to the others takes two.
+# Up to so many numbers from all ranks together are sent by each to each and summed there: one step, where a sum on the
+# first rank that is told to the others takes two.
 _GATHERED = 1 << 16
 
 # One call of two names: torch 2.13 warns of the older.
@@ -60,22 +60,29 @@ class Shards:
     """
 
     def __init__(self, d: int, group: "dist.ProcessGroup | None" = None) -> None:
-        self.d, self.group = d, group
+        self.group = group
         self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
-        self.start, self.stop = bounds(d, self.count, self.rank)
-        self.width = -(-d // self.count)
         self._first = 0 if group is None else dist.get_global_rank(group, 0)
         on_gpu = dist.get_backend(group) == "nccl"
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self.cover(d)
+
+    def cover(self, d: int) -> None:
+        """Share out another number of coordinates."""
+        self.d, self.width = d, -(-d // self.count)
+        self.start, self.stop = bounds(d, self.count, self.rank)
 
     def gathered(self, values: Any) -> Any:
         """A numpy array of one shape from every rank, stacked in the order of the ranks."""
-        sent = torch.from_numpy(np.array(values)).to(self.device)  # a copy: keys are not writable
-        every = sent.new_empty((self.count, *sent.shape))
-        gather_into(every.view(-1), sent.view(-1), group=self.group)
-        return every.cpu().numpy()
+        own = np.asarray(values)
+        sent = torch.from_numpy(np.tile(own.reshape(-1), self.count)).to(self.device)
+        every = torch.empty_like(sent)
+        # Each rank to each, in one step. gloo's all_gather goes round in a ring, and on few processors each of its
+        # count - 1 steps waits until the next rank is awake.
+        dist.all_to_all_single(every, sent, group=self.group)
+        return every.cpu().numpy().reshape(self.count, *own.shape)
 
     def together(self, values: Floats, *, maximum: bool = False) -> Floats:
         """The sums, or the maxima, of what the ranks have; the same bits everywhere."""

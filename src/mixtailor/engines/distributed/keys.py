@@ -1,4 +1,4 @@
-"""One key for all ranks of a call: the first of them draws it, after the exchange, and tells the others."""
+"""One key for all ranks of a call: the first of them draws it and tells the others."""
 
 import dataclasses
 
@@ -22,11 +22,16 @@ class SharedKey:
         The ranks that share them, and nobody else.
     source : KeySource
         Where the first rank takes them from; that of other ranks is not asked.
+    known : dict
+        Keys that all ranks have already, by purpose; each is given out once.
     """
 
     shards: Shards
     source: KeySource
+    known: dict[str, bytes] = dataclasses.field(default_factory=dict)
 
     def key(self, purpose: str) -> bytes:
+        if purpose in self.known:
+            return self.known.pop(purpose)
         own = self.source.key(purpose) if self.shards.rank == 0 else bytes(KEY_BYTES)
         return bytes(self.shards.from_first(np.frombuffer(own, np.uint8)).tobytes())

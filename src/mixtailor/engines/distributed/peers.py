@@ -4,6 +4,7 @@ Sound against faulty gradients and poisoned data on honest hosts. NOT sound agai
 slice of everybody's answer.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import torch.distributed as dist
 
 from mixtailor._checks import refuse
 from mixtailor.engines.distributed.keys import SharedKey, source_of
+from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
 from mixtailor.updates.sharded import Sharded, Shards, bounds
@@ -81,8 +83,10 @@ def robust_all_reduce(
         raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
     if tensor.dtype not in TYPES:
         raise TypeError(f"robust_all_reduce needs one of {[str(kind) for kind in TYPES]} and got {tensor.dtype}.")
-    agreed = _agreement(tensor, group)
-    shards = Shards(agreed.d, group)
+    source = source_of(wanted) if entropy is None else entropy
+    shards = Shards(0, group)
+    agreed = _agreement(tensor, source, shards)
+    shards.cover(agreed.d)
     sound = shards.rank not in agreed.faults
     flat = tensor.detach().reshape(-1) if sound else torch.zeros(agreed.d, dtype=agreed.dtype, device=tensor.device)
     kept = [row for row in range(shards.count) if row not in agreed.faults]
@@ -90,7 +94,7 @@ def robust_all_reduce(
         result = wanted.aggregate(
             Sharded.of(rows[kept] if agreed.faults else rows, shards, faults=agreed.faults),
             reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
-            entropy=SharedKey(shards, source_of(wanted) if entropy is None else entropy),
+            entropy=SharedKey(shards, source, {"preaggregation": agreed.key}),
             on_fault=on_fault,
         )
     _spread(result.update, flat, shards)
@@ -107,23 +111,31 @@ def robust_all_reduce(
 
 @dataclass(frozen=True)
 class _Agreed:
-    """The length and type that most ranks have, and the ranks that have another."""
+    """The length and type that most ranks have, the ranks that have another, and the first rank's key."""
 
     d: int
     dtype: torch.dtype
     faults: dict[int, str]
+    key: bytes
 
 
-def _agreement(tensor: torch.Tensor, group: "dist.ProcessGroup | None") -> _Agreed:
-    own = np.array([tensor.numel(), TYPES.index(tensor.dtype)], np.int64)
-    kinds, counts = np.unique(every := Shards(2, group).gathered(own), axis=0, return_counts=True)
-    d, place = (int(number) for number in kinds[counts.argmax()])
+def _agreement(tensor: torch.Tensor, source: KeySource, shards: Shards) -> _Agreed:
+    """What the ranks tell one another first, in one message.
+
+    The key for what a rule does with randomness, which every call asks for, comes along: among peers nobody chooses
+    an update after having seen it. A draw of the rule itself has a key of its own, after the exchange.
+    """
+    key = source.key("preaggregation") if shards.rank == 0 else bytes(KEY_BYTES)
+    own = np.concatenate([[tensor.numel(), TYPES.index(tensor.dtype)], np.frombuffer(key, np.int64)])
+    told = shards.gathered(own)
+    every = [(length, kind) for length, kind in told[:, :2].tolist()]
+    (d, place), _ = Counter(sorted(every)).most_common(1)[0]  # of equally many, the smaller on all ranks
     faults = {
         rank: f"{length} coordinates of {TYPES[kind]} where most have {d} of {TYPES[place]}"
-        for rank, (length, kind) in enumerate(every.tolist())
+        for rank, (length, kind) in enumerate(every)
         if (length, kind) != (d, place)
     }
-    return _Agreed(d, TYPES[place], faults)
+    return _Agreed(d, TYPES[place], faults, told[0, 2:].tobytes())
 
 
 # Rooms for rows that are not in use, by type and device. A fresh one would cost as much as sending what goes into it:

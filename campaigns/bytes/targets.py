@@ -83,6 +83,8 @@ def _written(suffix: str, row: np.ndarray) -> bytes:
         np.save(file, row)
     elif suffix == ".npz":
         np.savez(file, a=row[:2], b=row[2:])
+    elif suffix == ".pt":
+        torch.save({"a": torch.from_numpy(row[:2].copy()), "b": torch.from_numpy(row[2:].copy())}, file)
     else:
         file.write(to_safetensors({"a": row[:2].copy(), "b": row[2:].copy()}))
     return file.getvalue()
@@ -223,4 +225,5 @@ TARGETS: dict[str, Target] = {
         "reputation.json", lambda path: mt.Reputation.from_json(_read_text(path)), (ValueError,),
         lambda: [b'{"ann": [3, 1, 0.5, 0, 2, 1.5, 1.0]}'],
     ),
+    "torch": Target("row.pt", _aggregated, (), lambda: [_written(".pt", GOOD[0])]),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._findings import Finding, from_json
+from benchmarks._run import CLAIMS
 from benchmarks._table import ROWS
 
 __all__ = ["HEADINGS", "fill", "markdown", "missed", "page_parts", "rows", "short", "show", "times"]
@@ -24,6 +25,12 @@ HEADINGS = (
     "at least",
     "MB",
 )
+
+# What the table of rules and that of peers do not show.
+_OWN_SECTIONS = [
+    *(claim for claim in CLAIMS if claim not in ("multiple_of_the_mean", "far_row", "against_peers")),
+    "agreement",
+]
 
 
 def _by_row(findings: Sequence[Finding], claim: str, size: str | None = None) -> dict[str, Finding]:
@@ -138,16 +145,6 @@ def markdown(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def page_parts(report: Mapping[str, Any]) -> dict[str, str]:
     """What goes between the markers of docs/performance.md."""
     findings = from_json(report["findings"])
-    others = (
-        "small_updates",
-        "adaptive_attack",
-        "scaling_with_n",
-        "peak_memory",
-        "first_call",
-        "threads",
-        "round",
-        "agreement",
-    )
     parts = {
         "machine": f"Measured {report['date']} on {_about(report)} Load at the start: {report['machine']['load']}.\n\n"
         + (_means(report) if "means" in report else ""),
@@ -169,7 +166,7 @@ def page_parts(report: Mapping[str, Any]) -> dict[str, str]:
             if each.claim == "against_peers"
         ],
     )
-    for claim in others:
+    for claim in _OWN_SECTIONS:
         lines = [
             [
                 each.what,

@@ -122,6 +122,15 @@ def test_a_report_survives_json_and_fills_page_and_picture(report: dict[str, obj
     assert "20 times faster" in (tmp_path / "picture.svg").read_text()
 
 
+def test_every_claim_has_its_place_on_the_page(report: dict[str, object]) -> None:
+    """A claim of its own table, or a row of the tables of rules and peers."""
+    shown = {"multiple_of_the_mean": "table", "far_row": "table", "against_peers": "peers"}
+    parts, page = page_parts(report), (ROOT / "docs" / "performance.md").read_text()
+    for claim in _run.CLAIMS:
+        name = shown.get(claim, claim)
+        assert name in parts and f"<!-- {name} -->" in page, claim
+
+
 def test_peak_memory_sees_what_is_taken_and_given_back() -> None:
     def take_and_give_back() -> None:
         np.ones(8_000_000)

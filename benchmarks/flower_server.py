@@ -1,6 +1,10 @@
 """One aggregation on a Flower server takes a fifth of the time and half of the extra memory of Flower's own strategies.
 
 ``python -m benchmarks.flower_server --clients 50 --samples 3``
+
+Each strategy is timed in a process of its own, ours and Flower's in turn, and no other process of the benchmark runs
+meanwhile. Each number is printed when it is known. Samples end early where the next would exceed `--seconds`: one of
+Flower's Bulyan takes more than a minute.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +81,7 @@ class _Server:
         found = []
         for message in strategy.configure_train(1, self.model, self.config, self):
             own = self.sent[message.metadata.dst_node_id - 1]
-            content = {"arrays": ArrayRecord(own), "metrics": MetricRecord({"num-examples": 1})}
+            content: Any = {"arrays": ArrayRecord(own), "metrics": MetricRecord({"num-examples": 1})}
             found.append(Message(RecordDict(content), reply_to=message))
         return found
 
@@ -102,11 +107,14 @@ class _Server:
         return made[name, side]()
 
 
-def _timed(clients: int, width: int, name: str, samples: int, path: str) -> None:
-    """Seconds of one aggregation, ours and Flower's in turn, by the clock and of the processors."""
+def _timed(clients: int, width: int, name: str, samples: int, most: float, path: str) -> None:
+    """Seconds of one aggregation, ours and Flower's in turn, by the clock and of the processors; at least one each."""
     server = _Server(clients, width)
     seconds: dict[str, list[float]] = {"ours": [], "flower": [], "ours cpu": [], "flower cpu": []}
     for sample in range(-1, samples):
+        spent = sum(seconds["ours"]) + sum(seconds["flower"])
+        if sample > 0 and spent * (sample + 1) / sample > most:
+            break
         for side in ("ours",) if sample < 0 else ("ours", "flower"):
             strategy = server.strategy(name, side)
             replies = server.replies(strategy)
@@ -160,27 +168,24 @@ def findings(
     samples: int,
     names: Sequence[str] = NAMES,
     say: Callable[[str], None] = lambda _text: None,
-) -> list[Finding]:
+    seconds_each: float = 120.0,
+) -> Iterator[Finding]:
     """How many times faster than Flower's strategies, of medians, and which part of their extra memory."""
     parameters = sum(int(np.prod(shape)) for shape in _shapes(width).values())
     size = f"{clients} clients, {parameters / 1e6:.1f} million parameters in {len(_shapes(width))} arrays"
-    found = []
     for name in names:
         say(f"{size}: time of {name}")
-        seconds = _in_a_process(_timed, clients, width, name, samples)
+        seconds = _in_a_process(_timed, clients, width, name, samples, seconds_each)
         ours, theirs = (statistics.median(seconds[side]) for side in ("ours", "flower"))
-        facts = {"ours, seconds": ours, "Flower's, seconds": theirs}
+        facts = {"ours, seconds": ours, "Flower's, seconds": theirs, "samples": len(seconds["flower"])}
         # On a busy machine the clock counts the others' work, too.
         facts["ours, seconds of the processors"] = statistics.median(seconds["ours cpu"])
         facts["Flower's, seconds of the processors"] = statistics.median(seconds["flower cpu"])
-        found.append(
-            Finding(CLAIM, f"{name}, time", size, theirs / ours, "times faster", FASTER, at_least=True, facts=facts)
-        )
+        yield Finding(CLAIM, f"{name}, time", size, theirs / ours, "times faster", FASTER, at_least=True, facts=facts)
         say(f"{size}: memory of {name}")
         ours, theirs = (_in_a_process(_peak, clients, width, name, side) / 1e6 for side in ("ours", "flower"))
         facts = {"ours, MB": ours, "Flower's, MB": theirs}
-        found.append(Finding(CLAIM, f"{name}, extra memory", size, ours / theirs, "of Flower's", MEMORY, facts=facts))
-    return found
+        yield Finding(CLAIM, f"{name}, extra memory", size, ours / theirs, "of Flower's", MEMORY, facts=facts)
 
 
 def main() -> None:
@@ -189,10 +194,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--width", type=int, default=64, help="64 gives 11.7 million parameters")
     parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long the samples of one strategy may take")
     parser.add_argument("--only", choices=NAMES, nargs="*", default=NAMES)
     chosen = parser.parse_args()
-    for finding in findings(chosen.clients, chosen.width, chosen.samples, chosen.only, print):
-        print(finding)
+    say = partial(print, flush=True)
+    measured = findings(chosen.clients, chosen.width, chosen.samples, chosen.only, say, chosen.seconds)
+    for finding in measured:
+        facts = ", ".join(f"{name}: {value:,.4g}" for name, value in finding.facts.items())
+        kept = "kept" if finding.met else "MISSED"
+        say(f"{finding.what}: {finding.value:.3g} {finding.unit} (limit {finding.limit:g}, {kept}); {facts}")
 
 
 if __name__ == "__main__":

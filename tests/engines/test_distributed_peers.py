@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from engines import peer_ranks
+from engines import late_ranks, peer_ranks
 from engines.processes import run
 
 import mixtailor as mt
@@ -74,3 +74,11 @@ def test_source_is_the_rules_own():
     pool = [mt.Krum(1), mt.Comed()]
     assert source_of(mt.NNM(1) >> mt.MixTailor(pool, entropy=seeded)) is seeded
     assert source_of(mt.MixTailor(pool)) == mt.SystemEntropy()
+
+
+def test_a_late_rank_is_waited_for_as_long_as_the_group_waits(tmp_path):
+    """Late, it is in the answer. Absent, the others' backward fails when the group's time is over, with no answer."""
+    found = run(late_ranks.late, 3, tmp_path)
+    assert [waited for waited, _, _ in found] == [[1.0, 1.0]] * 3  # the median of what 0, 1 and 2 sent
+    for rank, (_, said, without_answer) in enumerate(found):
+        assert without_answer and (said is None) == (rank == late_ranks.LATE)

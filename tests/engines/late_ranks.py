@@ -21,7 +21,7 @@ def _step(model, rank):
 
 
 def late(rank, count):
-    """One step for which a rank is late, and one for which it does not come; the second in a group of little patience."""
+    """One step for which a rank is late, and one for which it does not come, in a group of little patience."""
     hook = RobustHook(mt.Comed())
     model = DistributedDataParallel(torch.nn.Linear(2, 1))
     model.register_comm_hook(None, hook)

@@ -118,6 +118,22 @@ def test_combination_norms(data, given_rows, p):
         assert found[weights.argmax()] == 0
 
 
+@searches(30)
+@given(st.data(), rows(dtypes=[np.float32]), st.sampled_from([1.0, 2.0, 3.3, 16.0]))
+def test_point_norms(data, given_rows, p):
+    """To a point from outside, or to a row itself, whatever the size: only differences are rounded."""
+    rng = random(data.draw)
+    x = given_rows.matrix
+    row = int(rng.integers(len(x)))
+    point = x[row].astype(np.float64)
+    if data.draw(st.booleans()):
+        point = point + np.abs(x).max(initial=0.0) * rng.normal(size=x.shape[1])
+    found = norms.point_norms(*given_rows.block, point, p)
+    expected = naive.norms(naive.wide(x) - naive.wide(point), p)
+    assert (np.abs(naive.wide(found) - expected) <= 1e-11 * expected).all()
+    assert ((found == 0) == (expected == 0)).all()
+
+
 @searches(20)
 @given(faulty_rows(), st.sampled_from([1.0, 3.0]))
 def test_faulty_rows_show_in_combination_norms(case, p):

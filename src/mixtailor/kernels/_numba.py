@@ -13,7 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["cgutils", "config", "copy", "intrinsic", "ir", "kernel", "llvm", "run_at", "special_kernel", "types"]
+__all__ = [
+    "cgutils",
+    "config",
+    "copy",
+    "helper",
+    "inlined",
+    "intrinsic",
+    "ir",
+    "kernel",
+    "llvm",
+    "run_at",
+    "special_kernel",
+    "types",
+]
 
 numba: Any = importlib.import_module("numba")
 types: Any = numba.types
@@ -36,17 +49,32 @@ def _stamp() -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
+def _compiled(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    index: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):  # numba's own, private; without it only a developer would see old kernels
+        index._source_stamp = _stamp()
+    return cast("Callable[P, R]", dispatcher)
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile on the first call with a dtype, keep the result on disk, run without the GIL.
 
     There is no fast-math: its `nnan` and `ninf` delete the very tests that find a faulty row, and its reordering undoes
     exact steps. Where the order of a sum may change, the code says so itself.
     """
-    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    index: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):  # numba's own, private; without it only a developer would see old kernels
-        index._source_stamp = _stamp()
-    return cast("Callable[P, R]", dispatcher)
+    return _compiled(function)
+
+
+def helper(function: Callable[P, R]) -> Callable[P, R]:
+    """A `kernel` that only kernels call: nothing is compiled to call it from Python."""
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A few lines for kernels alone, compiled as part of whoever calls them: a function of its own takes a tenth of a
+    second, whatever it does."""
+    return cast("Callable[P, R]", numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 
 
 def special_kernel(*constants: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -75,13 +103,13 @@ def _pointer(typingctx: Any, address: Any, like: Any) -> Any:
     return types.CPointer(like.dtype)(types.intp, like), generate
 
 
-@kernel
+@inlined
 def run_at(address: Any, like: Any, start: Any, count: Any) -> Any:
     """`count` elements from `start` on, of the row that begins at `address`, as an array."""
     return carray(_pointer(address + start * like.itemsize, like), (count,))
 
 
-@kernel
+@inlined
 def copy(source: Any, target: Any, count: Any) -> None:
     """Copy the first `count` numbers of a run.
 

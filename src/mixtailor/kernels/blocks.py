@@ -22,8 +22,10 @@ __all__ = [
     "EVERY",
     "MAXIMUM",
     "PRODUCT",
+    "dots_about",
     "one_pair",
     "pairs_of_rows",
+    "places_and_point",
     "rows_and_point",
     "scale_rows",
     "shift_and_scale",
@@ -115,7 +117,7 @@ def pairs_of_rows(
     """
     builder, size = code.builder, _group(term)
     word = rows.type
-    groups, rest = builder.sdiv(rows, word(size)), builder.srem(rows, word(size))
+    groups = builder.sdiv(rows, word(size))
     stride = builder.mul(rows, word(8))
     area = builder.mul(rows, stride)
 
@@ -139,12 +141,13 @@ def pairs_of_rows(
             block(i, size, i, 0)
         with code.loop(groups, builder.add(group, word(1))) as other:
             block(i, size, builder.mul(other, word(size)), size)
-        for left in range(1, size):
-            with code.when(rest, left):
-                block(i, size, tail, left)
-    for left in range(1 if term == PRODUCT else 2, size):
-        with code.when(rest, left):
-            block(tail, left, tail, 0)
+        if size > 1:
+            with code.loop(rows, tail) as j:
+                block(i, size, j, 1)
+    if size > 1:
+        # What is left over goes pair by pair: every shape of a block is code to be compiled.
+        with code.loop(rows, tail) as i, code.loop(rows, i if term == PRODUCT else builder.add(i, word(1))) as j:
+            block(i, 1, j, 1)
 
 
 @emitted()
@@ -183,16 +186,31 @@ def scale_rows(
             code.store(x * factors[0] * factors[1], target)
 
 
-@emitted()
-def rows_and_point(
-    code: Code, tile: Data, pitch: Word, vectors: Word, point: Data, sums: Data, rows: Word, p: Double, term: int
+def _with_point(
+    code: Code,
+    rows: Any,
+    row: Callable[[Any], Any],
+    vectors: Any,
+    point: Any,
+    sums: Any,
+    p: Any,
+    like: Any,
+    term: int,
+    centre: Any = None,
 ) -> None:
-    """Add the sums of every row of a tile with a point, a run of float64, to the vector (or planes) at `sums`."""
-    builder = code.builder
+    """Add the sums of every row, which ``row(i)`` is the address of, with a point, to the vector (or planes) at `sums`.
+
+    Rows are of type `like`, the point is a run of float64, and so is what is taken off the rows before, if anything.
+    """
+    builder, word, double = code.builder, rows.type, code.double_type
     size = 1 if term > EVERY or term == ANY else 4
-    word = rows.type
-    groups, rest = builder.sdiv(rows, word(size)), builder.srem(rows, word(size))
+    groups = builder.sdiv(rows, word(size))
     length = builder.mul(rows, word(8))
+
+    def load(place: tuple[Any, Any, Any], step: Any) -> Lanes:
+        address, element, less = place
+        x = code.load(code.offset(address, step, code.size(element) * DOUBLES), element).widened()
+        return x if less is None else x - code.load(code.offset(less, step, 8 * DOUBLES), double)
 
     def block(i: Any, height: int) -> None:
         def place(a: int, b: int, plane: int) -> Any:
@@ -200,34 +218,69 @@ def rows_and_point(
                 builder.add(sums, builder.mul(length, word(plane))), builder.mul(builder.add(i, word(a)), word(8))
             )
 
-        upper = [builder.add(tile, builder.mul(builder.add(i, word(a)), pitch)) for a in range(height)]
-        _block(code, term, p, upper, [point], vectors, place, code.double_type)
+        upper = [(row(builder.add(i, word(a))), like, centre) for a in range(height)]
+        _block(code, term, p, upper, [(point, double, None)], vectors, place, double, load)
 
     with code.loop(groups) as group:
         block(builder.mul(group, word(size)), size)
-    for left in range(1, size):
-        with code.when(rest, left):
-            block(builder.mul(groups, word(size)), left)
+    if size > 1:
+        with code.loop(rows, builder.mul(groups, word(size))) as i:
+            block(i, 1)
 
 
 @emitted()
-def weigh(code: Code, tile: Data, pitch: Word, vectors: Word, weights: Data, rows: Word, out: Data) -> None:
-    """``out = sum_j weights_j row_j`` over a tile, four registers at a time; rows of weight zero are skipped."""
-    builder, word, zero = code.builder, rows.type, code.constant(0.0)
-    element = zero.value.type.element
+def rows_and_point(
+    code: Code, tile: Data, pitch: Word, vectors: Word, point: Data, sums: Data, rows: Word, p: Double, term: int
+) -> None:
+    """Add the sums of every row of a tile with a point to the vector (or planes) at `sums`."""
+
+    def row(i: Any) -> Any:
+        return code.builder.add(tile, code.builder.mul(i, pitch))
+
+    _with_point(code, rows, row, vectors, point, sums, p, code.double_type, term)
+
+
+@emitted()
+def places_and_point(
+    code: Code, places: Data, vectors: Word, point: Data, sums: Data, rows: Word, p: Double, like: Element, term: int
+) -> None:
+    """As `rows_and_point`, for rows at addresses, of the dtype of `like`: read twice, they are not worth a tile."""
+
+    def row(i: Any) -> Any:
+        return code.word(code.offset(places, i, 8))
+
+    _with_point(code, rows, row, vectors, point, sums, p, like, term)
+
+
+@emitted()
+def dots_about(
+    code: Code, places: Data, vectors: Word, centre: Data, point: Data, sums: Data, rows: Word, like: Element
+) -> None:
+    """Add the inner products of every row less a centre with a point to the vector at `sums`."""
+
+    def row(i: Any) -> Any:
+        return code.word(code.offset(places, i, 8))
+
+    _with_point(code, rows, row, vectors, point, sums, None, like, PRODUCT, centre)
+
+
+@emitted()
+def weigh(code: Code, places: Data, vectors: Word, weights: Data, rows: Word, out: Data, like: Element) -> None:
+    """``out = sum_j weights_j row_j``, four registers at a time; rows of weight zero are skipped."""
+    builder, word, zero, size = code.builder, rows.type, code.constant(0.0), code.size(like) * DOUBLES
 
     def stretch(first: Any, count: int) -> None:
-        start = builder.mul(first, word(8 * DOUBLES))
         totals = [code.variable(zero) for _ in range(count)]
         with code.loop(rows) as row:
             weight = code.double(code.offset(weights, row, 8))
             with code.unless_zero(weight):
-                source = builder.add(builder.add(tile, start), builder.mul(row, pitch))
+                source = builder.add(code.word(code.offset(places, row, 8)), builder.mul(first, word(size)))
                 for part, total in enumerate(totals):
-                    x = code.load(code.offset(source, part, 8 * DOUBLES), element)
+                    x = code.load(code.offset(source, part, size), like).widened()
                     total.set(code.spread(weight).times_plus(x, total.get()))
         for part, total in enumerate(totals):
-            code.store(total.get(), code.offset(builder.add(out, start), part, 8 * DOUBLES))
+            target = builder.add(out, builder.mul(first, word(8 * DOUBLES)))
+            code.store(total.get(), code.offset(target, part, 8 * DOUBLES))
 
     fours = builder.ashr(vectors, word(2))
     with code.loop(fours) as four:

@@ -20,6 +20,7 @@ from mixtailor.kernels._numba import copy, kernel, run_at, special_kernel, types
 from mixtailor.kernels.combinations import combine, mix_run
 from mixtailor.kernels.lanes import REGISTER, Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators
+from mixtailor.kernels.selection import distinct
 from mixtailor.kernels.statistics import (
     AROUND,
     MEDIAN,
@@ -36,6 +37,7 @@ Indices = NDArray[np.intp]
 Rows: TypeAlias = tuple[Indices, NDArray[Any], int]
 
 UNMIXED = np.zeros((0, 0))
+_NOBODY = np.zeros(0, np.int64)
 _WIDE = np.empty(0)
 
 FEW = 16  # rows: all of them, and the sums, fit the registers or nearly so
@@ -45,11 +47,12 @@ LONG = 4096  # columns in a run that is worth a network of its own
 
 
 @functools.cache
-def _in_registers(rows: int, kind: int, trim: int, keep: int) -> Callable[[Indices, Any, int, Any, Any, Any], bool]:
-    @special_kernel(rows, kind, trim, keep)
-    def sorted_in_registers(addresses: Any, like: Any, width: Any, mixing: Any, work: Any, out: Any) -> Any:
+def _in_registers(
+    rows: int, kind: int, trim: int, keep: int, mixed: int
+) -> Callable[[Indices, Any, int, Any, Any, Any, Any], bool]:
+    @special_kernel(rows, kind, trim, keep, mixed)
+    def sorted_in_registers(addresses: Any, like: Any, width: Any, mixing: Any, alike: Any, work: Any, out: Any) -> Any:
         per = REGISTER // work.itemsize
-        mixed = mixing.shape[0] > 0
         run = MIXED if mixed else per
         # Runs that are mixed, or do not fill their last register, are copied to the first rows; the last has answers.
         copied = np.zeros((rows + 1, run), work.dtype)
@@ -61,7 +64,7 @@ def _in_registers(rows: int, kind: int, trim: int, keep: int) -> Callable[[Indic
             length = min(run, width - start)
             target = copied[rows].ctypes.data
             for j in range(rows):
-                places[j] = copied[j].ctypes.data
+                places[j] = copied[alike[j] if mixed else j].ctypes.data
             if mixed:
                 fault += 0.0 if mix_run(addresses, like, start, length, mixing, copied) else np.nan
             elif start == 0 and width >= per:
@@ -142,15 +145,18 @@ def _rounded(kind: int, like: NDArray[Any]) -> NDArray[Any]:
 
 def _columns(rows: Rows, kind: int, trim: int, keep: int, out: Any, mixing: NDArray[np.float64] | None) -> bool:
     addresses, like, width = rows
-    count = addresses.size if mixing is None else len(mixing)
-    if count <= FEW and width >= LONG:
-        weights = UNMIXED if mixing is None else np.ascontiguousarray(mixing, np.float64)
-        network = _in_registers(count, kind, trim, keep)
-        return bool(network(addresses, like, width, weights, like if mixing is None else _rounded(kind, like), out))
+    count, weights, alike, work = addresses.size, UNMIXED, _NOBODY, like
     if mixing is not None:
-        mixed = np.empty((count, width), _rounded(kind, like).dtype)
-        good = combine(addresses, like, width, mixing, mixed)
-        places = mixed.ctypes.data + mixed.strides[0] * np.arange(count, dtype=np.intp)
+        # Nearest-neighbour mixing makes the same row many times: each is mixed once.
+        kept, alike = distinct(mixing)
+        count, weights, work = len(mixing), np.ascontiguousarray(mixing[kept], np.float64), _rounded(kind, like)
+    if count <= FEW and width >= LONG:
+        network = _in_registers(count, kind, trim, keep, int(mixing is not None))
+        return bool(network(addresses, like, width, weights, alike, work, out))
+    if mixing is not None:
+        mixed = np.empty((len(weights), width), work.dtype)
+        good = combine(addresses, like, width, weights, mixed)
+        places = mixed.ctypes.data + mixed.strides[0] * alike
         answer = np.empty(width, mixed.dtype)
         good = good and _columns((places, mixed[0, :0], width), kind, trim, keep, answer, None)
         with np.errstate(over="ignore"):  # beyond the rows' type is infinite there

@@ -70,9 +70,12 @@ def _add_rows(
 @kernel
 def _combine_one(addresses: Any, like: Any, width: int, weights: Any, out: Any) -> bool:
     """One weighted sum, straight from the rows: a dozen of them at a time, as many as are read well side by side."""
-    used = np.flatnonzero(weights)
-    sources, factors = addresses[used], weights[used]
-    rows = used.size
+    sources, factors = np.empty(addresses.size, np.intp), np.empty(addresses.size)
+    rows = 0
+    for j in range(addresses.size):
+        if weights[j] != 0.0:
+            sources[rows], factors[rows] = addresses[j], weights[j]
+            rows += 1
     strips = width // STRIP
     totals = np.zeros(0)
     fault = 0.0

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import copy, run_at, special_kernel
-from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point, weigh
+from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, places_and_point, rows_and_point, weigh
 from mixtailor.kernels.combinations import finite_rows, mix_run
-from mixtailor.kernels.tiles import empty_tile, fill, vectors_of
+from mixtailor.kernels.tiles import edges, empty_tile, fill, places_of, run_of, vectors_of
 
 __all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
 
@@ -41,21 +41,20 @@ _UNMIXED = np.zeros((0, 0))
 
 
 @functools.cache
-def _pairs(term: int) -> Callable[[Indices, Any, int, float, float, Floats], Floats]:
-    planes = max(1, term - EVERY)
-
-    @special_kernel(term)
-    def sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any) -> Any:
-        mixed = mixing.shape[0] > 0
-        rows = mixing.shape[0] if mixed else addresses.size
-        answer = np.zeros((planes, rows, rows))
-        tile = empty_tile(rows)
+def _pairs(term: int, mixed: int) -> Callable[..., bool]:
+    @special_kernel(term, mixed)
+    def sums_of_pairs(
+        addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
+    ) -> Any:
+        planes, rows = answer.shape[:2]
         run = tile.shape[1] - 8
         finite = True
         for start in range(0, width, run):
             length = min(run, width - start)
             if mixed:
-                tile[:, length:] = 0.0
+                for i in range(rows):
+                    for c in range(length, run):
+                        tile[i, c] = 0.0
                 finite &= mix_run(addresses, like, start, length, mixing, tile)
             else:
                 finite &= fill(addresses, like, start, length, tile)
@@ -69,53 +68,42 @@ def _pairs(term: int) -> Callable[[Indices, Any, int, float, float, Floats], Flo
             for i in range(rows):
                 for j in range(i):
                     answer[plane, i, j] = answer[plane, j, i]
-        if not finite:
-            for j, good in enumerate(finite_rows(addresses, like, width)):
-                for i in range(rows):
-                    if not good and (mixing[i, j] != 0.0 if mixed else i == j):
-                        answer[:, i, i] = np.nan
-        return answer
+        return finite
 
     return sums_of_pairs
 
 
 @functools.cache
-def _points(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
-    planes = max(1, term - EVERY)
-
+def _points(term: int) -> Callable[..., None]:
     @special_kernel(term)
-    def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, p: Any) -> Any:
+    def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, p: Any, tile: Any, answer: Any) -> None:
         rows = addresses.size
-        answer = np.zeros((planes, rows))
-        tile = empty_tile(rows)
         run = tile.shape[1] - 8
         part = np.zeros(run)
         for start in range(0, width, run):
             length = min(run, width - start)
             fill(addresses, like, start, length, tile)
             copy(point[start:], part, length)
-            part[length:] = 0.0
+            for c in range(length, run):
+                part[c] = 0.0
             rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, p, term)
-        return answer
 
     return sums_to_point
 
 
 @functools.cache
-def _combinations(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
+def _combinations(term: int) -> Callable[..., None]:
     @special_kernel(term)
-    def sums_to_combination(addresses: Any, like: Any, width: Any, weights: Any, p: Any) -> Any:
-        rows = addresses.size
-        answer = np.zeros(rows)
-        tile = empty_tile(rows)
-        run = tile.shape[1] - 8
-        point = np.empty(run)
+    def sums_to_combination(
+        addresses: Any, like: Any, width: Any, weights: Any, p: Any, edge: Any, point: Any, answer: Any
+    ) -> None:
+        rows, run = addresses.size, point.size
+        places = np.empty(rows, np.intp)
         for start in range(0, width, run):
             length = min(run, width - start)
-            fill(addresses, like, start, length, tile)
-            weigh(tile, tile.strides[0], vectors_of(length), weights, rows, point)
-            rows_and_point(tile, tile.strides[0], vectors_of(length), point, answer, rows, p, term)
-        return answer
+            places_of(addresses, like, start, length, edge, places)
+            weigh(places, vectors_of(length), weights, rows, point, like)
+            places_and_point(places, vectors_of(length), point, answer, rows, p, like, term)
 
     return sums_to_combination
 
@@ -154,23 +142,35 @@ def pair_sums(
     """
     weights = _UNMIXED if mixing is None else np.ascontiguousarray(mixing, np.float64)
     rows = addresses.size if mixing is None else len(mixing)
-    if powers.size == 1:
-        p = float(powers[0])
-        return _pairs(term_of(p))(addresses, like, width, p, factor, weights)
 
     def ask(term: int, p: float, start: int, length: int) -> Floats:
-        return _pairs(term)(addresses + start * like.itemsize, like, length, p, factor, weights)
+        places = addresses if start == 0 else addresses + start * like.itemsize
+        answer = np.zeros((max(1, term - EVERY), rows, rows))
+        if not _pairs(term, int(mixing is not None))(
+            places, like, length, p, factor, weights, empty_tile(rows), answer
+        ):
+            lost = ~finite_rows(places, like, length)
+            if mixing is not None:
+                lost = (weights[:, lost] != 0.0).any(axis=1)
+            answer[:, lost, lost] = np.nan
+        return answer
 
+    if powers.size == 1:
+        return ask(term_of(float(powers[0])), float(powers[0]), 0, width)
     return _by_power(rows, width, powers, (rows, rows), ask)
 
 
 def point_sums(addresses: Indices, like: NDArray[Any], width: int, point: Floats, powers: Floats) -> Floats:
     """``sum |x_i - point|^p`` for every row and every p, (P, k)."""
+    rows = addresses.size
 
     def ask(term: int, p: float, start: int, length: int) -> Floats:
-        return _points(term)(addresses + start * like.itemsize, like, length, point[start : start + length], p)
+        answer = np.zeros((max(1, term - EVERY), rows))
+        part = point[start : start + length]
+        _points(term)(addresses + start * like.itemsize, like, length, part, p, empty_tile(rows), answer)
+        return answer
 
-    return _by_power(addresses.size, width, powers, (addresses.size,), ask)
+    return _by_power(rows, width, powers, (rows,), ask)
 
 
 def combination_sums(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
@@ -178,7 +178,10 @@ def combination_sums(addresses: Indices, like: NDArray[Any], width: int, weights
 
     Rows of weight zero take no part in the combination: they are skipped, not multiplied.
     """
-    return _combinations(term_of(p))(addresses, like, width, weights, float(p))
+    rows, run = addresses.size, run_of(addresses.size)
+    answer, edge = np.zeros(rows), edges(rows, width, run, like.dtype)
+    _combinations(term_of(p))(addresses, like, width, weights, float(p), edge, np.empty(run), answer)
+    return answer
 
 
 @functools.cache
@@ -206,7 +209,8 @@ def _differences(term: int) -> Callable[..., Floats]:
                     b = run_at(addresses[second[pair]], like, start, length)
                     for c in range(length):
                         target[c] = (np.float64(a[c]) - np.float64(b[c])) / scale
-                target[length:] = 0.0
+                for c in range(length, RUN):
+                    target[c] = 0.0
                 total[0] = answer[pair]
                 rows_and_point(difference, 0, vectors_of(length), origin, total, 1, p, term)
                 answer[pair] = total[0]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, kernel
-from mixtailor.kernels.selection import median
+from mixtailor.kernels._numba import copy, helper, kernel
+from mixtailor.kernels.selection import median, ranked
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
 
@@ -22,7 +22,9 @@ def inverse_weights(distances: Array, least: float, most: float) -> Array:
         if distances[i] <= most:
             weights[i] = 1.0 / max(distances[i], least)
             total += weights[i]
-    return weights / total
+    for i in range(len(distances)):
+        weights[i] /= total
+    return weights
 
 
 @kernel
@@ -34,9 +36,13 @@ def extrapolated(tried: Array, aims: Array) -> Array:
     out.
     """
     count, n = len(tried) - 1, tried.shape[1]
-    last: Array = aims[count].copy()
-    left = -(aims[count] - tried[count])
-    columns = aims[:count] - tried[:count] + left
+    last, left = np.empty(n), np.empty(n)
+    columns = np.empty((count, n))
+    for i in range(n):
+        last[i] = aims[count, i]
+        left[i] = tried[count, i] - last[i]
+        for k in range(count):
+            columns[k, i] = aims[k, i] - tried[k, i] + left[i]
     order = np.zeros(count, np.int64)
     shares = np.zeros(count)
     upper = np.zeros((count, count))
@@ -73,17 +79,17 @@ def extrapolated(tried: Array, aims: Array) -> Array:
         shares[step] /= upper[step, step]
     for step in range(used - 1, -1, -1):  # back to the order that they came in
         shares[step], shares[order[step]] = shares[order[step]], shares[step]
-    guess: Array = last.copy()
-    for k in range(count):
-        for i in range(n):
-            guess[i] += shares[k] * (aims[k, i] - last[i])
+    guess = np.empty(n)
+    inside = True
     for i in range(n):
-        if guess[i] < 0.0:
-            return last
-    return guess
+        guess[i] = last[i]
+        for k in range(count):
+            guess[i] += shares[k] * (aims[k, i] - last[i])
+        inside = inside and guess[i] >= 0.0
+    return guess if inside else last
 
 
-@kernel
+@helper
 def _mix(products: Array, weights: Array, mixed: Array) -> float:
     """The rows' inner products with their combination, into `mixed`, and that of the combination with itself."""
     square = 0.0
@@ -107,16 +113,25 @@ def euclidean_median(
     the iterations taken, and how far there was still to go.
     """
     n = len(distances)
-    away = distances[middle]
+    away = np.empty(n)
+    copy(distances[middle], away, n)
     start = np.zeros(n)
-    start[np.argsort(away, kind="mergesort")[: n // 2 + 1]] = 1.0 / (n // 2 + 1)
-    near = np.flatnonzero(away <= beyond * max(median(away), 1e-160))
-    count = len(near)
+    for i in ranked(away, n // 2 + 1):
+        start[i] = 1.0 / (n // 2 + 1)
+    most = beyond * max(median(away), 1e-160)
+    near = np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        if away[i] <= most:
+            near[count] = i
+            count += 1
     inner = np.empty((count, count))
     for i in range(count):
         for j in range(count):
             inner[i, j] = products[near[i], near[j]]
-    begin = start[near]
+    begin = np.empty(count)
+    for i in range(count):
+        begin[i] = start[near[i]]
     mixed = np.empty(count)
     square = _mix(inner, begin, mixed)
     gaps = np.empty(count)
@@ -127,7 +142,8 @@ def euclidean_median(
         return start, 0, 0.0
     found, iterations, left = weiszfeld(inner, begin, smoothing * scale, tolerance * scale, limit)
     weights = np.zeros(n)
-    weights[near] = found
+    for i in range(count):
+        weights[near[i]] = found[i]
     return weights, iterations, left / scale
 
 

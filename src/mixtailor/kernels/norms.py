@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import copy, kernel, run_at, special_kernel
-from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, pairs_of_rows, rows_and_point, scale_rows, weigh
+from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at, special_kernel
+from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, pairs_of_rows, places_and_point, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
 from mixtailor.kernels.distances import term_of
 from mixtailor.kernels.lanes import DOUBLES
-from mixtailor.kernels.tiles import aligned, empty_tile, fill, vectors_of
+from mixtailor.kernels.tiles import PER, aligned, edges, places_of, run_of, vectors_of
 
-__all__ = ["HIGHEST", "combination_norms", "lengths", "pair_norms"]
+__all__ = ["HIGHEST", "combination_norms", "lengths", "pair_norms", "point_norms"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -40,109 +40,89 @@ HIGHEST = 16.0  # beyond this power, too few differences are in range
 LOW, HIGH = 2.0**-80, 2.0**100
 FAR = 4.0
 LEAST = -(1 << 40)  # the unit of a sum without terms
-PER = 2 * DOUBLES
 RUN = 1024  # coordinates in a tile: 64 sums in a lane, and a dozen rows in little more than the first-level cache
 
 
-@kernel
-def _largest(first: int, second: int, length: int, like: Any) -> float:
+@inlined
+def _largest(first: int, second: int, length: int, like: Any, room: Any) -> Any:
     """The largest difference of two rows, zeros up to a whole register included."""
-    room = np.zeros(1)
+    room[0] = 0.0
     one_pair(first, second, (length + DOUBLES - 1) // DOUBLES, room, 1.0, 0.0, like, MAXIMUM)
-    return float(room[0])
+    return room[0]
 
 
-@kernel
-def _usual_exponent(places: Any, length: int, like: Any, before: int) -> int:
+@helper
+def _usual_exponent(places: Any, length: int, like: Any, before: int, largest: Any) -> int:
     """The power of two above the usual largest difference: the median over neighbouring rows that are not equal."""
     rows = places.size
-    largest = np.empty(rows)
     count = 0
     for i in range(rows):
-        found = _largest(places[i], places[(i + 1) % rows], length, like)
-        if 0.0 < found < np.inf:
-            largest[count] = found
-            count += 1
-    if count == 0:
-        return before
-    return int(math.frexp(np.sort(largest[:count])[count // 2])[1])
+        found = _largest(places[i], places[(i + 1) % rows], length, like, largest[count:])
+        count += int(0.0 < found < np.inf)
+    exponent = before
+    for i in range(count):
+        below = 0  # by counting: a few lines, where sorting would be compiled longer than all else here
+        for j in range(count):
+            below += int(largest[j] < largest[i] or (largest[j] == largest[i] and j < i))
+        if below == count // 2:
+            exponent = int(math.frexp(largest[i])[1])
+    return exponent
 
 
-@kernel
-def _sound(part: Any, i: int, j: int, first: float, last: float) -> bool:
-    """Whether a tile's sums of a pair lie where float32 is good, in the lowest and in the highest power."""
-    low, high = part[0, i, j], part[-1, i, j]
-    return bool((low >= LOW) & (low <= first) & (high >= LOW) & (high <= last))
-
-
-@kernel
-def _mostly_sound(part: Any, first: float, last: float) -> bool:
+@inlined
+def _doubtful(part: Any, first: float, last: float, pairs: Any) -> Any:
+    """How many pairs have sums that float32 is not good for, in the lowest or the highest power, and which."""
     rows = part.shape[1]
     count = 0
     for i in range(rows):
         for j in range(i + 1, rows):
-            count += _sound(part, i, j, first, last)
-    return bool(4 * count >= rows * (rows - 1))
+            low, high = part[0, i, j], part[-1, i, j]
+            if not ((low >= LOW) & (low <= first) & (high >= LOW) & (high <= last)):
+                pairs[count // rows, count % rows] = i * rows + j
+                count += 1
+    return count
 
 
-@kernel
-def _add(sums: Any, exponent: int, total: Any, unit: Any, i: int, j: int, steps: Any) -> None:
+@helper
+def _add(part: Any, exponent: Any, total: Any, unit: Any, i: Any, j: Any, steps: Any) -> None:
     """Add the sums of a pair, in units of 2^exponent, to its totals; what is larger decides the unit."""
     away = exponent - unit[i, j]
     step = steps[min(abs(away), steps.size - 1)]
     factor = 1.0
-    for plane in range(sums.size):
+    for plane in range(len(part)):
         factor *= step
         if away > 0:
-            total[plane, i, j] = total[plane, i, j] * factor + sums[plane]
+            total[plane, i, j] = total[plane, i, j] * factor + part[plane, i, j]
         else:
-            total[plane, i, j] += sums[plane] * factor
+            total[plane, i, j] += part[plane, i, j] * factor
     unit[i, j] = max(exponent, unit[i, j])
 
 
-@kernel
-def _add_tile(
-    part: Any, exponent: int, total: Any, unit: Any, steps: Any, doubtful: Any, first: float, last: float
-) -> int:
-    """Add the sums of a tile where they are sound; how many pairs are left, and which."""
+@inlined
+def _add_tile(part: Any, exponent: int, total: Any, unit: Any, steps: Any, doubtful: Any, count: Any) -> None:
+    """Add the sums of a tile, but for the doubtful pairs."""
     planes, rows = part.shape[:2]
-    sums = np.empty(planes)
-    left = 0
+    skipped = 0
     for i in range(rows):
         for j in range(i + 1, rows):
-            if not _sound(part, i, j, first, last):
-                doubtful[left, 0], doubtful[left, 1] = i, j
-                left += 1
+            if skipped < count and doubtful[skipped // rows, skipped % rows] == i * rows + j:
+                skipped += 1
             elif exponent == unit[i, j]:
                 for plane in range(planes):
                     total[plane, i, j] += part[plane, i, j]
             else:
-                for plane in range(planes):
-                    sums[plane] = part[plane, i, j]
-                _add(sums, exponent, total, unit, i, j, steps)
-    return left
+                _add(part, exponent, total, unit, i, j, steps)
 
 
-@kernel
-def _places(addresses: Any, like: Any, start: int, length: int, edge: Any, places: Any) -> None:
-    """Where the rows' runs are; those that do not fill their last register are copied, with zeros behind them."""
-    for i in range(addresses.size):
-        if length % PER == 0:
-            places[i] = addresses[i] + start * 4
-        else:
-            copy(run_at(addresses[i], like, start, length), edge[i], length)
-            places[i] = edge[i].ctypes.data
-
-
-@kernel
+@functools.lru_cache(maxsize=256)
 def _steps(p: float) -> Floats:
     """2^(-p k): with it sums in different units are added without a logarithm. Beyond, one of them is nothing."""
-    return np.array([2.0 ** -(k * p) for k in range(256)] + [0.0])
+    return np.append(2.0 ** (-p * np.arange(256)), 0.0)
 
 
 @kernel
-def _finish(addresses: Any, like: Any, width: int, total: Any, unit: Any, p: float, finite: bool) -> None:
-    """Sums of powers to distances, on both sides of the diagonal, which shows the rows that are not finite."""
+def _finish(total: Any, unit: Any, p: float) -> None:
+    """Sums of powers to distances, on both sides of the diagonal."""
     planes, rows = total.shape[:2]
     for plane in range(planes):
         root = 1.0 / (plane + 1.0 if planes > 1 else p)
@@ -152,28 +132,28 @@ def _finish(addresses: Any, like: Any, width: int, total: Any, unit: Any, p: flo
                 if 0.0 < norm < np.inf:
                     norm = math.ldexp(norm, unit[i, j])
                 total[plane, i, j] = total[plane, j, i] = norm
-    if not finite:
-        for i, good in enumerate(finite_rows(addresses, like, width)):
-            if not good:
-                total[:, i, :] = np.nan
-                total[:, :, i] = np.nan
 
 
 @functools.cache
-def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Floats, Indices, bool]]:
-    planes = max(1, term - EVERY)
-
+def _sums(term: int) -> Callable[..., bool]:
     @special_kernel(term)
-    def scaled_sums_of_pairs(addresses: Any, like: Any, width: Any, p: Any, steps: Any) -> Any:
-        rows = addresses.size
-        tile = aligned(rows, RUN + PER, like)
-        edge = np.zeros((rows, width % RUN // PER * PER + PER), np.float32)
-        part = np.zeros((planes, rows, rows))
-        total = np.zeros((planes, rows, rows))
-        alone = np.zeros(planes)
-        unit = np.full((rows, rows), LEAST)
-        doubtful = np.empty((rows * rows, 2), np.intp)
-        places = np.empty(rows, np.intp)
+    def scaled_sums_of_pairs(
+        addresses: Any,
+        like: Any,
+        width: Any,
+        p: Any,
+        steps: Any,
+        tile: Any,
+        edge: Any,
+        part: Any,
+        total: Any,
+        alone: Any,
+        unit: Any,
+        room: Any,
+    ) -> Any:
+        """Adds to the totals, each in units of its power of two; whether rows are finite. The rest is room to work."""
+        planes, rows = part.shape[:2]
+        places, doubtful = room[0], room[1:]
         finite = rows > 1
         shift = LEAST
         for start in range(0, width, RUN):
@@ -182,11 +162,12 @@ def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Float
             # The largest sums that are sound, in the lowest and in the highest power.
             first = min(HIGH, length * (FAR if planes > 1 else FAR**p))
             last = min(HIGH, length * FAR**planes) if planes > 1 else first
-            _places(addresses, like, start, length, edge, places)
+            count = np.int64(0)  # a plain 0 is a type of its own, and whoever gets it would be compiled twice
+            places_of(addresses, like, start, length, edge, places)
             for attempt in range(2):
-                if shift == LEAST or (attempt == 1 and not _mostly_sound(part, first, last)):
+                if shift == LEAST or (attempt == 1 and 4 * count > rows * (rows - 1)):
                     before = shift
-                    shift = _usual_exponent(places, length, like, max(before, -200))
+                    shift = _usual_exponent(places, length, like, max(before, -200), alone[planes:])
                     if shift == before:
                         break
                 elif attempt == 1:
@@ -194,35 +175,49 @@ def _sums(term: int) -> Callable[[Indices, Any, int, float, Floats], tuple[Float
                 half = shift // 2
                 one, two = math.ldexp(1.0, -half), math.ldexp(1.0, half - shift)
                 scale_rows(places, 0, rows, vectors, tile, tile.strides[0], one, two)
-                part.fill(0.0)
+                for plane in range(planes):
+                    for i in range(rows):
+                        for j in range(rows):
+                            part[plane, i, j] = 0.0
                 pairs_of_rows(tile, tile.strides[0], vectors, part, rows, p, tile, term)
-            for pair in range(_add_tile(part, shift, total, unit, steps, doubtful, first, last)):
-                i, j = doubtful[pair]
+                count = _doubtful(part, first, last, doubtful)
+            _add_tile(part, shift, total, unit, steps, doubtful, count)
+            for pair in range(count):
+                i, j = divmod(doubtful[pair // rows, pair % rows], rows)
                 exponent = unit[i, j]
                 for attempt in range(2):
                     if attempt == 1 or part[0, i, j] == 0.0 or exponent == LEAST:
-                        largest = _largest(places[i], places[j], length, like)
+                        largest = _largest(places[i], places[j], length, like, alone)
                         if not largest < np.inf:
                             finite = False
                         if not 0.0 < largest < np.inf:
                             break
                         exponent = math.frexp(largest)[1]
-                    alone.fill(0.0)
+                    for plane in range(planes):
+                        alone[plane] = 0.0
                     scale = math.ldexp(1.0, -exponent)
                     one_pair(places[i], places[j], 2 * vectors, alone, scale, p, like, term)
-                    if 1e-200 < alone[0] < 1e200 and 1e-200 < alone[-1] < 1e200:
-                        _add(alone, exponent, total, unit, i, j, steps)
+                    if 1e-200 < alone[0] < 1e200 and 1e-200 < alone[planes - 1] < 1e200:
+                        for plane in range(planes):
+                            part[plane, i, j] = alone[plane]
+                        _add(part, exponent, total, unit, i, j, steps)
                         break
-        # The edge is named here so that it lives as long as its addresses are used.
-        return total, unit, finite and edge.size >= 0
+        return finite
 
     return scaled_sums_of_pairs
 
 
 def _norms(addresses: Indices, like: NDArray[np.float32], width: int, term: int, p: float) -> Floats:
-    # What does not depend on the term is compiled once, and not with each.
-    total, unit, finite = _sums(term)(addresses, like, width, p, _steps(p))
-    _finish(addresses, like, width, total, unit, p, finite)
+    # What does not depend on the term is compiled once, and not with each; what is allocated here, not at all.
+    rows, planes = addresses.size, max(1, term - EVERY)
+    tile, edge = aligned(rows, RUN + PER, np.float32), edges(rows, width, RUN, np.float32)
+    part, total, alone = np.zeros((planes, rows, rows)), np.zeros((planes, rows, rows)), np.zeros(planes + rows)
+    unit, room = np.full((rows, rows), LEAST), np.empty((rows + 1, rows), np.intp)
+    finite = _sums(term)(addresses, like, width, p, _steps(p), tile, edge, part, total, alone, unit, room)
+    _finish(total, unit, p)
+    if not finite:
+        lost = ~finite_rows(addresses, like, width)
+        total[:, lost] = total[:, :, lost] = np.nan
     return total
 
 
@@ -238,36 +233,52 @@ def pair_norms(addresses: Indices, like: NDArray[np.float32], width: int, powers
 
 
 @functools.cache
-def _to_combination(term: int) -> Callable[[Indices, Any, int, Floats, float], Floats]:
+def _to_point(term: int) -> Callable[..., None]:
     @special_kernel(term)
-    def norms_to_combination(addresses: Any, like: Any, width: Any, weights: Any, p: Any) -> Any:
-        rows = addresses.size
-        tile = empty_tile(rows)
-        run = tile.shape[1] - 8
-        point = np.empty(run)
-        part, alone = np.zeros(rows), np.zeros(1)
-        total = np.zeros((1, rows, 1))
-        unit = np.full((rows, 1), LEAST)
-        steps = _steps(p)
+    def norms_to_point(
+        addresses: Any,
+        like: Any,
+        width: Any,
+        given: Any,
+        weights: Any,
+        p: Any,
+        steps: Any,
+        edge: Any,
+        point: Any,
+        total: Any,
+        unit: Any,
+    ) -> None:
+        """To the point given, or where none is, to the combination by the weights."""
+        rows, run = addresses.size, point.size
+        places = np.empty(rows, np.intp)
+        part, alone, line = np.zeros((1, rows, 1)), np.zeros(1), np.zeros(run)
+        usual = column = np.int64(0)
         for start in range(0, width, run):
             length = min(run, width - start)
             vectors = vectors_of(length)
-            fill(addresses, like, start, length, tile)
-            weigh(tile, tile.strides[0], vectors, weights, rows, point)
-            part.fill(0.0)
-            rows_and_point(tile, tile.strides[0], vectors, point, part, rows, p, term)
+            places_of(addresses, like, start, length, edge, places)
+            if given.size > 0:
+                copy(given[start:], point, length)
+                for c in range(length, vectors * DOUBLES):
+                    point[c] = 0.0
+            else:
+                weigh(places, vectors, weights, rows, point, like)
             for i in range(rows):
-                if 1e-200 < part[i] < 1e200:
+                part[0, i, 0] = 0.0
+            places_and_point(places, vectors, point, part, rows, p, like, term)
+            for i in range(rows):
+                found = part[0, i, 0]
+                if 1e-200 < found < 1e200:
                     if unit[i, 0] == 0:
-                        total[0, i, 0] += part[i]
+                        total[0, i, 0] += found
                     else:
-                        alone[0] = part[i]
-                        _add(alone, 0, total, unit, i, 0, steps)
+                        _add(part, usual, total, unit, i, column, steps)
                     continue
+                copy(run_at(places[i], like, 0, vectors * DOUBLES), line, vectors * DOUBLES)
                 exponent = unit[i, 0]
                 for attempt in range(2):
-                    if attempt == 1 or part[i] == 0.0 or exponent == LEAST:
-                        largest = _largest(tile[i].ctypes.data, point.ctypes.data, length, tile)
+                    if attempt == 1 or found == 0.0 or exponent == LEAST:
+                        largest = _largest(line.ctypes.data, point.ctypes.data, length, line, alone)
                         if not largest < np.inf:
                             total[0, i, 0] = np.nan
                         if not 0.0 < largest < np.inf:
@@ -275,18 +286,21 @@ def _to_combination(term: int) -> Callable[[Indices, Any, int, Floats, float], F
                         exponent = math.frexp(largest)[1]
                     alone[0] = 0.0
                     scale = math.ldexp(1.0, -exponent)
-                    one_pair(tile[i].ctypes.data, point.ctypes.data, vectors, alone, scale, p, tile, term)
+                    one_pair(line.ctypes.data, point.ctypes.data, vectors, alone, scale, p, line, term)
                     if 1e-200 < alone[0] < 1e200:
-                        _add(alone, exponent, total, unit, i, 0, steps)
+                        part[0, i, 0] = alone[0]
+                        _add(part, exponent, total, unit, i, column, steps)
                         break
-        answer = np.empty(rows)
-        for i in range(rows):
-            answer[i] = total[0, i, 0] ** (1.0 / p)
-            if answer[i] > 0.0:
-                answer[i] = math.ldexp(answer[i], unit[i, 0])
-        return answer
 
-    return norms_to_combination
+    return norms_to_point
+
+
+_NONE = np.zeros(0)
+
+
+def point_norms(addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float) -> Floats:
+    """The l_p distances, for a finite p, of float32 rows of any size to a point, a contiguous run of float64."""
+    return _norms_to(addresses, like, width, point, _NONE, float(p))
 
 
 def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
@@ -294,7 +308,16 @@ def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weight
 
     Rows of weight zero take no part in the combination: they are skipped, not multiplied.
     """
-    return _to_combination(term_of(p))(addresses, like, width, weights, float(p))
+    return _norms_to(addresses, like, width, _NONE, weights, float(p))
+
+
+def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats, weights: Floats, p: float) -> Floats:
+    rows, run = addresses.size, 2 * run_of(addresses.size)
+    edge, total, unit = edges(rows, width, run, like.dtype), np.zeros((1, rows, 1)), np.full((rows, 1), LEAST)
+    _to_point(term_of(p))(addresses, like, width, given, weights, p, _steps(p), edge, np.empty(run), total, unit)
+    # Of a row without terms the unit is a mere mark.
+    norms: Floats = np.ldexp(total[0, :, 0] ** (1.0 / p), np.maximum(unit[:, 0], -4096).astype(np.int32))
+    return norms
 
 
 @kernel

@@ -5,74 +5,127 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, kernel
+from mixtailor.kernels._numba import copy, helper, kernel
 
 __all__ = [
-    "equal_pairs",
+    "distinct",
     "in_range",
     "krum_picks",
     "median",
     "medoid",
     "products_about_medoid",
-    "same_rows",
+    "ranked",
 ]
 
 Array = npt.NDArray[Any]
 
 
 @kernel
-def equal_pairs(sums: Array, exact: Array, equal: Array) -> None:
-    """Mark the pairs of rows whose sums are zero, (P, n, n), in a plane where that says that the rows are equal."""
-    for plane in range(len(exact)):
-        if exact[plane]:
-            for i in range(sums.shape[1]):
-                for j in range(sums.shape[2]):
-                    equal[i, j] = equal[i, j] or sums[plane, i, j] == 0.0
+def in_range(sums: Array, powers: Array, exact: Array, least: float, equal: Array) -> bool:
+    """Whether sums of powers of pairs, (P, n, n), are finite, and at least `least` where rows are not equal.
 
-
-@kernel
-def in_range(sums: Array, powers: Array, least: float, equal: Array) -> bool:
-    """Whether sums of powers of pairs, (P, n, n), are finite, and at least `least` where rows are not equal."""
-    for plane in range(len(powers)):
+    Where a plane is `exact`, a sum of zero says that two rows are equal; they are marked.
+    """
+    planes, n = sums.shape[:2]
+    for plane in range(planes):
+        for i in range(n):
+            for j in range(n):
+                equal[i, j] = equal[i, j] or (exact[plane] and sums[plane, i, j] == 0.0)
+    for plane in range(planes):
         floor = 0.0 if powers[plane] == np.inf else least
-        for i in range(sums.shape[1]):
-            for j in range(i):
-                if not (floor <= sums[plane, i, j] < np.inf or equal[i, j]):
+        for i in range(n):
+            for j in range(i + 1):  # the diagonal shows rows that are not finite
+                found = sums[plane, i, j]
+                if not (found < np.inf and (found >= floor or equal[i, j])):
                     return False
     return True
 
 
 @kernel
-def same_rows(matrix: Array) -> Array:
-    """Which rows of a small matrix are equal, (n, n)."""
+def distinct(matrix: Array) -> tuple[Array, Array]:
+    """Where the rows of a small matrix are that equal no earlier one, and for each row which of these it equals."""
     n = len(matrix)
-    same = np.ones((n, n), np.bool_)
+    places, alike = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
     for i in range(n):
-        for j in range(i):
-            for k in range(matrix.shape[1]):
-                if matrix[i, k] != matrix[j, k]:
-                    same[i, j] = same[j, i] = False
-                    break
-    return same
+        alike[i] = -1
+        for k in range(count):
+            other, column = places[k], 0
+            while column < matrix.shape[1] and matrix[i, column] == matrix[other, column]:
+                column += 1
+            if column == matrix.shape[1]:
+                alike[i] = k
+                break
+        if alike[i] < 0:
+            alike[i] = count
+            places[count] = i
+            count += 1
+    return places[:count], alike
+
+
+@kernel
+def ranked(values: Array, count: int) -> Array:
+    """The places of the `count` smallest values, in order; of equal ones the first comes first.
+
+    By a heap of places. numpy's own sorting and partitioning, compiled, would take longer than all other kernels.
+    """
+    n = len(values)
+    heap = np.empty(n, np.int64)
+    found = np.empty(count, np.int64)
+    for i in range(n):
+        heap[i] = i
+    for turn in range(n // 2 + count):
+        if turn < n // 2:  # first every inner node is put in its place, the last one first
+            top, size = n // 2 - 1 - turn, n
+        else:  # then the least leaves, and the last leaf begins again from the top
+            rank = turn - n // 2
+            size = n - 1 - rank
+            top = 0
+            found[rank] = heap[0]
+            heap[0] = heap[size]
+        place = heap[top]
+        own = values[place]
+        while 2 * top + 1 < size:
+            child = 2 * top + 1
+            least = values[heap[child]]
+            if child + 1 < size:
+                other = values[heap[child + 1]]
+                if other < least or (other == least and heap[child + 1] < heap[child]):
+                    child, least = child + 1, other
+            if own < least or (own == least and place < heap[child]):
+                break
+            heap[top] = heap[child]
+            top = child
+        heap[top] = place
+    return found
 
 
 @kernel
 def median(values: Array) -> float:
     """The median of a few numbers; halves cannot overflow."""
-    ordered = np.sort(values)
-    return float(ordered[(len(values) - 1) // 2] / 2 + ordered[len(values) // 2] / 2)
+    n = len(values)
+    order = ranked(values, n // 2 + 1)
+    return float(values[order[(n - 1) // 2]] / 2 + values[order[n // 2]] / 2)
+
+
+@helper
+def _middle(distances: Array, rows: int) -> int:
+    """The medoid of the first rows."""
+    rank = rows // 2
+    middle, least = 0, np.inf
+    own = np.empty(rows)
+    for i in range(rows):
+        copy(distances[i], own, rows)
+        reach = own[ranked(own, rank + 1)[rank]]
+        if reach < least:
+            middle, least = i, reach
+    return middle
 
 
 @kernel
 def medoid(distances: Array) -> int:
     """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
-    rank = len(distances) // 2
-    middle, least = 0, np.inf
-    for i in range(len(distances)):
-        reach = np.partition(distances[i].copy(), rank)[rank]
-        if reach < least:
-            middle, least = i, reach
-    return middle
+    return _middle(distances, len(distances))
 
 
 @kernel
@@ -82,11 +135,15 @@ def products_about_medoid(distances: Array, rows: int, far: float, most: float) 
     Where somebody is, the products have lost the digits of the others. Distances count as no more than `most`.
     """
     n = len(distances)
-    middle = medoid(distances[:rows, :rows])
-    away = np.minimum(distances[middle], most)
-    beyond = away > far * median(away[:rows])
+    middle = _middle(distances, rows)
+    away = np.empty(n)
+    for i in range(n):
+        away[i] = min(distances[middle, i], most)
+    limit = far * median(away[:rows])
+    beyond = np.empty(n, np.bool_)
     products = np.empty((n, n))
     for i in range(n):
+        beyond[i] = away[i] > limit
         for j in range(n):
             apart = min(distances[i, j], most)
             products[i, j] = (away[i] * away[i] + away[j] * away[j] - apart * apart) / 2
@@ -103,10 +160,11 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     """
     n = distances.shape[0]
     order = np.empty((n, n), np.int64)
+    own = np.empty(n)
     for i in range(n):
-        own = distances[i].copy()
-        own[i] = -1.0
-        copy(np.argsort(own, kind="mergesort"), order[i], n)
+        for j in range(n):
+            own[j] = distances[i, j] if i != j else -1.0
+        copy(ranked(own, n), order[i], n)
     gone = np.zeros(n, np.bool_)
     picks = np.empty(count, np.int64)
     for step in range(count):

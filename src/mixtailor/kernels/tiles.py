@@ -9,38 +9,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import kernel, run_at, types
+from mixtailor.kernels._numba import copy, helper, inlined, run_at, types
 from mixtailor.kernels.lanes import DOUBLES, REGISTER, Code, Data, Element, Word, emitted
 
-__all__ = ["aligned", "empty_tile", "fill", "rows_together", "vectors_of"]
+__all__ = ["aligned", "edges", "empty_tile", "fill", "places_of", "rows_together", "run_of", "vectors_of"]
 
+PER = 2 * DOUBLES  # float32 numbers in a register
 TOGETHER = 8  # rows read side by side: as many streams as the processor's prefetching follows without conflicts
 
 
-@kernel
-def aligned(rows: int, columns: int, like: Any) -> Any:
+def aligned(rows: int, columns: int, dtype: Any) -> Any:
     """An array whose rows, where they are whole registers long, begin at a register's boundary.
 
-    A register that is loaded across two cache lines takes two loads.
+    A register that is loaded across two cache lines takes two loads. Made outside of the kernels, which then need not
+    be compiled to do it.
     """
-    memory = np.empty(rows * columns + REGISTER // like.itemsize, like.dtype)
-    skip = (-memory.ctypes.data % REGISTER) // like.itemsize
+    memory = np.empty(rows * columns + REGISTER // 4, dtype)
+    skip = -memory.__array_interface__["data"][0] % REGISTER // memory.itemsize
     return memory[skip : skip + rows * columns].reshape(rows, columns)
 
 
-@kernel
-def empty_tile(rows: int) -> NDArray[np.float64]:
-    """Room for a tile: columns in whole registers, and a gap that keeps rows off the same cache sets."""
+def run_of(rows: int) -> int:
+    """How many columns of float64 make a tile."""
     run = 256  # a dozen rows stay in the first-level cache of 32 KB
     if rows > 16:
         run = 1024
         while run > 64 and run * rows > 65536:
             run //= 2
-    tile: NDArray[np.float64] = aligned(rows, run + 8, np.empty(0))
+    return run
+
+
+def empty_tile(rows: int) -> NDArray[np.float64]:
+    """Room for a tile: columns in whole registers, and a gap that keeps rows off the same cache sets."""
+    tile: NDArray[np.float64] = aligned(rows, run_of(rows) + 8, np.float64)
     return tile
 
 
-@kernel
+def edges(rows: int, width: int, run: int, dtype: Any) -> Any:
+    """Room for the ends of the rows that `places_of` copies, with zeros up to a whole register."""
+    return np.zeros((rows, width % run // PER * PER + PER), dtype)
+
+
+@inlined
+def places_of(addresses: Any, like: Any, start: int, length: int, edge: Any, places: Any) -> None:
+    """Where the rows' runs are; those that do not fill their last register are copied, with zeros behind them."""
+    for i in range(addresses.size):
+        if length % PER == 0:
+            places[i] = addresses[i] + start * like.itemsize
+        else:
+            copy(run_at(addresses[i], like, start, length), edge[i], length)
+            places[i] = edge[i].ctypes.data
+
+
+@inlined
 def vectors_of(length: int) -> int:
     """How many registers hold a run, the last one filled up with zeros."""
     return (length + DOUBLES - 1) // DOUBLES
@@ -83,7 +104,7 @@ def _widen(
     return (faults[0].get() + faults[1].get()).total()
 
 
-@kernel
+@helper
 def fill(addresses: NDArray[np.intp], like: Any, start: int, length: int, tile: Any) -> bool:
     """Load columns ``start`` to ``start + length`` of all rows, zeros up to the next whole register.
 

@@ -297,6 +297,18 @@ class Updates(Passes):
         beside = self.beside(about)
         return beside.products(beside.row(self.n))[: self.n, : self.n]
 
+    def about_medoid(self) -> tuple[int, Floats]:
+        """The row whose floor(n/2)-th nearest other row is closest, and the inner products of the rows about it.
+
+        Fewer than half of the rows cannot move it, so that near rows keep their digits.
+        """
+        rows = self._rows_of_root()
+        if rows is not None:
+            known = geometry.centred(self.root, rows)
+            return known.middle, known.products
+        middle = geometry.medoid(self.distances(2.0))
+        return middle, self.products(self.row(middle))
+
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
         return self.home.assemble([self.engine.matrix(self.block(start, stop)) for start, stop in self.runs()])

@@ -14,7 +14,9 @@ from mixtailor.updates.home import SMALL_ENTRIES, Home
 
 __all__ = ["Dense", "Flat", "fits"]
 
-_KERNELS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_KERNELS = frozenset([_SINGLE, _DOUBLE])
+_ENGINE = CpuEngine()  # it keeps nothing
 
 
 class Flat(Home):
@@ -29,9 +31,9 @@ class Flat(Home):
     """
 
     def __init__(self, n: int, d: int, dtype: "np.dtype[Any]", call: Call, received: Sequence[int]) -> None:
-        super().__init__(n, d, CpuEngine(), call, received)
+        super().__init__(n, d, _ENGINE, call, received)
         self.dtype = dtype
-        self.tile = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+        self.tile = _DOUBLE if dtype == _DOUBLE else _SINGLE
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Block: ...
@@ -89,7 +91,8 @@ class Dense(Flat):
         """The home of a matrix, in place where its rows are contiguous."""
         if not fits(matrix[0]) or not matrix.flags.aligned:
             matrix = np.ascontiguousarray(matrix, np.float32 if matrix.dtype.itemsize < 4 else np.float64)
-        addresses = matrix.ctypes.data + matrix.strides[0] * np.arange(len(matrix), dtype=np.intp)
+        first: int = matrix.__array_interface__["data"][0]
+        addresses = np.arange(len(matrix), dtype=np.intp) * matrix.strides[0] + first
         return cls(matrix, call or Call(), range(len(matrix)), addresses)
 
     def block(self, start: int, stop: int) -> Block:

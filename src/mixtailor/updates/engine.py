@@ -194,6 +194,10 @@ class CpuEngine(Engine[Block]):
         """The l_p distances themselves, for finite p, of float32 rows of any size to a combination of them."""
         return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
 
+    def point_norms(self, block: Block, point: Any, p: float) -> Floats:
+        """The l_p distances themselves, for finite p, of float32 rows of any size to a point."""
+        return norms.point_norms(block.addresses, block.like, block.width, np.ascontiguousarray(point), p)
+
     def pair_sums_scaled(self, block: Block, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
         block = block.plain()
         return distances.pair_sums_scaled(block.addresses, block.like, block.width, first, second, p, scales)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mixtailor.kernels.selection import median, medoid, products_about_medoid, same_rows
+from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,7 +160,8 @@ def distances(root: "Updates", weights: "Floats") -> "Floats":
     far = _heavy_far_rows(root, weights)
     answer = _distances(root, weights) if far is None else _distances_by_difference(root, weights, far)
     # Rows mixed alike are the same point, whatever rounding says.
-    answer[same_rows(weights)] = 0.0
+    alike = distinct(weights)[1]
+    answer[alike[:, None] == alike] = 0.0
     return answer
 
 

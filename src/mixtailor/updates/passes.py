@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixtailor.kernels.norms import HIGHEST, lengths
-from mixtailor.kernels.selection import equal_pairs, in_range
+from mixtailor.kernels.selection import in_range
 from mixtailor.updates.engine import CpuEngine, Engine, Floats, Integers
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
@@ -123,12 +123,13 @@ class Passes(ABC):
         if direct and (self.in_memory or not others):
             return {**self._measure_directly(direct), **(self._measure(others) if others else {})}
         powers = np.array(norms)
-        factor = self._factor(max((p for p in norms if p < np.inf), default=1.0))
-        sums = self._sums_and_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
-        equal = self._same_rows()
-        equal_pairs(sums, np.array([self._zero_is_exact(p) for p in norms]), equal)
-        if in_range(sums, powers, _TINY, equal):
+        factor = 1.0 if norms == (2.0,) else self._factor(max((p for p in norms if p < np.inf), default=1.0))
+        sums = self._sums_or_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
+        equal, exact = np.eye(self.n, dtype=bool), np.array([self._zero_is_exact(p) for p in norms])
+        if in_range(sums, powers, exact, _TINY, equal):
             return {p: _rooted(p, total, factor) for p, total in zip(norms, sums, strict=True)}
+        if not np.isfinite(sums).all():
+            self.home.examine()
         suspects = _suspects(norms, sums, equal)
         scales = self._pair_maxima(np.logical_or.reduce(suspects))
         return {
@@ -146,31 +147,29 @@ class Passes(ABC):
 
     def _measure_directly(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         powers = np.array(norms)
-        total = self._lengths(lambda engine, block: engine.pair_norms(block, powers), powers, size=self.n**2)
+        total = self._lengths(
+            lambda engine, start, stop: engine.pair_norms(self.block(start, stop), powers), powers, size=self.n**2
+        )
         total = total.reshape(len(norms), self.n, self.n)
         total.setflags(write=False)
         return dict(zip(norms, total, strict=True))
 
-    def _lengths(self, question: Callable[[CpuEngine, Any], Floats], powers: Floats, *, size: int) -> Floats:
+    def _lengths(self, question: Callable[[CpuEngine, int, int], Floats], powers: Floats, *, size: int) -> Floats:
         """The l_p lengths, (P, size), of which the question gives those over one run."""
         engine, runs = self.engine, self.runs()
         assert isinstance(engine, CpuEngine)
 
         def part(start: int, stop: int) -> Floats:
-            return question(engine, self.block(start, stop)).reshape(len(powers), size)
+            return question(engine, start, stop).reshape(len(powers), size)
 
         step = max(_LEAST_RUNS, _HELD // (size * len(powers)))
         total = np.zeros((len(powers), size))
         for at in range(0, len(runs), step):
             parts = self.home.gathered([partial(part, *run) for run in runs[at : at + step]])
-            total = lengths(np.concatenate([total[None], parts]), powers)
+            total = parts[0] if len(runs) == 1 else lengths(np.concatenate([total[None], parts]), powers)
         if not np.isfinite(total).all():
             self.home.examine()
         return total
-
-    def _same_rows(self) -> Flags:
-        """Rows that are known to be equal without a look at them, in a new array."""
-        return np.eye(self.n, dtype=bool)
 
     def _pair_maxima(self, pairs: Flags) -> Floats:
         """The largest difference of each of these pairs, n x n; one reading for all norms that ask for it."""
@@ -204,6 +203,17 @@ class Passes(ABC):
         return float(2.0 ** -np.round(np.log2(usual)))
 
     def _sums_and_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
+        total = self._sums_or_maxima(powers, question, size=size)
+        if not np.isfinite(total).all():
+            self.home.examine()
+        return total
+
+    def _sums_or_maxima(self, powers: Floats, question: Callable[[Any], Any], *, size: int) -> Floats:
+        """As they come: whether they are finite is for the caller to see."""
+        if len(powers) == 1:
+            maximum = bool(powers[0] == np.inf)
+            total = self._fold(lambda start, stop: question(self.block(start, stop)), size=size, maximum=maximum)
+            return self.home.reduce(total, maximum=maximum)
         largest = [p == np.inf for p in powers.tolist()]
         infinite, mixed = np.array(largest), any(largest) and not all(largest)
         total = self._fold(
@@ -216,8 +226,6 @@ class Passes(ABC):
             total[~infinite] = self.home.reduce(total[~infinite])
         else:
             total = self.home.reduce(total, maximum=largest[0])
-        if not np.isfinite(total).all():
-            self.home.examine()
         return total
 
     def _repaired_pairs(self, p: float, sums: Floats, factor: float, suspect: Flags, scales: Floats) -> Floats:
@@ -242,6 +250,8 @@ class Passes(ABC):
         return answer
 
     def _in_norms(self, point: Point, norms: tuple[float, ...]) -> tuple[Floats, ...]:
+        if len(norms) == 1:
+            return (self._to_points(point, norms[0]),)
         powers = np.array(norms)
         largest = np.isinf(powers)
         total = self._fold(
@@ -291,8 +301,8 @@ class Passes(ABC):
         if not points:
             return np.zeros((0, self.n))
 
-        def question(engine: CpuEngine, block: Any) -> Floats:
-            each = zip(points, norms, strict=True)
+        def question(engine: CpuEngine, start: int, stop: int) -> Floats:
+            block, each = self.block(start, stop), zip(points, norms, strict=True)
             return np.stack([engine.combination_norms(block, point.weights, float(p)) for point, p in each])
 
         return self._lengths(question, np.array(norms, np.float64), size=self.n)
@@ -304,6 +314,14 @@ class Passes(ABC):
 
         def values(start: int, stop: int) -> Any:
             return self.engine.zeros(stop - start) if point is None else self.values(point, start, stop)
+
+        if p < np.inf and self._is_single():
+            found = self._lengths(
+                lambda engine, start, stop: engine.point_norms(self.block(start, stop), values(start, stop), p),
+                np.array([p]),
+                size=self.n,
+            )
+            return np.asarray(np.minimum(found[0], _HUGE))
 
         def of(powers: Floats) -> Floats:
             if isinstance(point, Combination) and point.updates is self and len(powers) == 1:

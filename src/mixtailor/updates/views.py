@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixtailor.kernels.selection import same_rows
+from mixtailor.kernels.selection import distinct
 from mixtailor.updates import geometry
 from mixtailor.updates.base import Updates
 from mixtailor.updates.engine import Floats, Integers
@@ -52,7 +52,10 @@ class Taken(_View):
     def __init__(self, parent: Updates, rows: Integers) -> None:
         super().__init__(parent, len(rows))
         self.rows = rows
-        self._weights = parent.weights[rows]
+
+    @property
+    def weights(self) -> Floats:
+        return self.parent.weights[self.rows]
 
     def _rows_of_root(self) -> Integers | None:
         theirs = self.parent._rows_of_root()
@@ -85,7 +88,7 @@ class Mixed(_View):
             weights, parent = weights @ inner, parent.parent
         super().__init__(parent, len(weights))
         self.mixing = weights
-        self._weights = weights @ parent.weights
+        self._weights = weights if parent.root is parent else weights @ parent.weights
 
     def block(self, start: int, stop: int) -> Any:
         return self.engine.mix(self.parent.block(start, stop), self.mixing)
@@ -98,15 +101,22 @@ class Mixed(_View):
     def _subset(self, rows: Integers) -> Updates:
         return super()._subset(rows) if self._distances else Mixed(self.parent, self.mixing[rows])
 
-    def _same_rows(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        # Nearest-neighbour mixing makes many of them, and the same weights give the same bits.
-        return same_rows(self.mixing)
-
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         others = tuple(p for p in norms if p != 2.0)
-        found = super()._measure(others) if others else {}
+        found = self._between(others) if others else {}
         if 2.0 in norms:
             found[2.0] = geometry.distances(self.root, self._weights)
+        return found
+
+    def _between(self, norms: tuple[float, ...]) -> dict[float, Floats]:
+        # Nearest-neighbour mixing makes the same row many times, and the same weights give the same bits.
+        places, alike = distinct(self.mixing)
+        if len(places) == self.n:
+            return super()._measure(norms)
+        few = Mixed(self.parent, self.mixing[places]).distances(norms)
+        found = {p: between[np.ix_(alike, alike)] for p, between in zip(norms, few, strict=True)}
+        for between in found.values():
+            between.setflags(write=False)
         return found
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from mixtailor.updates import Updates
 from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import medoid
 
 __all__ = ["Spread", "largest_spread", "products_about_medoid"]
 
@@ -28,7 +27,7 @@ class Spread(NamedTuple):
 
 def products_about_medoid(updates: Updates) -> Floats:
     """Inner products from a row that fewer than half of the rows cannot move, so that near rows keep their digits."""
-    return updates.products(updates.row(medoid(updates.distances(2.0))))
+    return updates.about_medoid()[1]
 
 
 def largest_spread(products: Floats, weights: Floats) -> Spread:

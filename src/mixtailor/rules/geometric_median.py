@@ -13,7 +13,7 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
 from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import median, medoid
+from mixtailor.updates.geometry import median
 
 __all__ = ["GeometricMedian", "answer_key", "together"]
 
@@ -93,8 +93,7 @@ class GeometricMedian(Rule):
 
     def _euclidean(self, updates: Updates) -> Point:
         distances = updates.distances(2.0)
-        middle = medoid(distances)
-        products = updates.products(updates.row(middle))
+        middle, products = updates.about_medoid()
         found = euclidean_median(
             distances, products, middle, SMOOTHING, float(self.tolerance), _BEYOND, self.limit or 10_000
         )

@@ -11,7 +11,7 @@ from mixtailor._checks import check_count
 from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import closest
 from mixtailor.rules.base import Rule
-from mixtailor.updates import Point, Updates, geometry
+from mixtailor.updates import Point, Updates
 from mixtailor.updates.engine import Floats, Integers
 
 __all__ = ["SMEA"]
@@ -83,11 +83,12 @@ class SMEA(Rule):
 
     def decide(self, updates: Updates) -> Point:
         distances, budget = updates.distances(), Budget(self, updates.n)
-        middle = geometry.medoid(distances)
-        rows = closest(distances[middle], updates.n - self.f)
-        if self.f and distances[np.ix_(rows, rows)].any():
-            products = updates.products(updates.row(middle))
-            rows = least_spread(distances, products, rows, budget)
+        rows = np.arange(updates.n)
+        if self.f:
+            middle, products = updates.about_medoid()
+            rows = closest(distances[middle], updates.n - self.f)
+            if distances[np.ix_(rows, rows)].any():
+                rows = least_spread(distances, products, rows, budget)
         return updates.mean(rows, nodes=budget.spent)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:

@@ -9,6 +9,7 @@ from scipy import stats
 import mixtailor as mt
 from mixtailor.mixing import verify
 from mixtailor.mixing.registry import find, make, names
+from mixtailor.theory import kappa_lower_bound
 
 ROWS = np.random.default_rng(0).normal(size=(12, 5))
 
@@ -32,9 +33,13 @@ def test_the_papers_pool() -> None:
         mt.paper_pool(2, without=("bulian",))
 
 
-def test_the_default_pool_has_finite_coefficients() -> None:
+def test_the_default_pools_have_finite_coefficients() -> None:
+    """CAF's published guarantee is in terms of the top eigenvalue, so that a search stands for its coefficient."""
     for f in (1, 2, 4):
-        assert all(0 < rule.kappa(12, f, 21840) < 200 for rule in mt.default_pool(f))
+        known = [rule for rule in mt.default_pool(f) + mt.default_pool(f, mixed=True) if rule != mt.CAF(f)]
+        assert len(known) == 7 and all(0 < rule.kappa(12, f, 21840) < 200 for rule in known)
+        found = kappa_lower_bound(mt.CAF(f), 12, f, steps=40, seeds=1)
+        assert 0 < found.lower < 200 and not found.grows
 
 
 def test_draws_are_uniform_over_the_papers_pool() -> None:

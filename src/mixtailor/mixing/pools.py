@@ -6,7 +6,7 @@ import numpy as np
 
 from mixtailor._checks import check_f, nearest, refuse
 from mixtailor.preaggregation import NNM
-from mixtailor.rules import Bulyan, Comed, GeometricMedian, Krum, Mean, Rule, TrimmedMean
+from mixtailor.rules import CAF, Bulyan, Comed, GeometricMedian, Krum, Mean, Rule, TrimmedMean
 
 __all__ = ["default_pool", "paper_pool"]
 
@@ -96,23 +96,31 @@ def _in_norm(rule: Rule, p: float) -> Rule:
     return GeometricMedian(p=p) if isinstance(rule, GeometricMedian) else rule
 
 
-def default_pool(f: int) -> list[Rule]:
-    r"""The pool that we recommend: rules of different structure, each behind nearest-neighbour mixing.
+def default_pool(f: int, *, mixed: bool = False) -> list[Rule]:
+    r"""The pool that we recommend, best with momentum at the workers: rules of different structure.
 
-    Every member has a finite, published robustness coefficient, and mixing brings each near to the best possible one,
-    of order f / n. They decide from different things: Krum from distances to neighbours, the trimmed mean and the
-    median from the order of each coordinate, the geometric median from all distances at once.
+    Every member has a published guarantee. They decide from different things: the trimmed mean and the median from the
+    order of each coordinate, the geometric median from all distances at once, and covariance-bound agnostic filtering
+    from the directions in which rows spread. What harms one of them most does the others little harm, so that the
+    worst attack on the pool does less than the worst attack on any one of them.
 
     Parameters
     ----------
     f : int
         How many rows may be Byzantine.
+    mixed : bool
+        For workers whose data differ much: Krum, the trimmed mean, the median and the geometric median, each behind
+        nearest-neighbour mixing, which brings every coefficient near to the best possible one, of order f / n.
 
     Examples
     --------
     >>> default_pool(f=2)
+    [TrimmedMean(f=2), Comed(), GeometricMedian(), CAF(f=2)]
+    >>> default_pool(f=2, mixed=True)
     [NNM(f=2) >> Krum(f=2), NNM(f=2) >> TrimmedMean(f=2), NNM(f=2) >> Comed(), NNM(f=2) >> GeometricMedian()]
     """
     check_f("default_pool", f)
-    members: list[Rule] = [Krum(f), TrimmedMean(f), Comed(), GeometricMedian()]
-    return [NNM(f) >> rule for rule in members]
+    if mixed:
+        members: list[Rule] = [Krum(f), TrimmedMean(f), Comed(), GeometricMedian()]
+        return [NNM(f) >> rule for rule in members]
+    return [TrimmedMean(f), Comed(), GeometricMedian(), CAF(f)]

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -58,13 +59,21 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _wrapped(heading: str, width: int) -> str:
+    return "\n".join(textwrap.wrap(heading, max(width, 8), break_long_words=False)) or heading
+
+
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), title: str = ""
 ) -> Table:
-    """A table that wraps inside its cells; the first column, which people look things up by, never does."""
+    """A table that wraps inside its long cells: names that people look things up by, and numbers, stay whole."""
     made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for place, name in enumerate(columns):
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=place == 0)
+        widest = max((len(row[place]) for row in rows), default=0)
+        whole = widest <= (44 if place == 0 else 14)
+        # A heading may wrap where the cells below it do not.
+        heading = name if place == 0 or not whole else _wrapped(name, widest)
+        made.add_column(heading, justify="right" if name in right else "left", no_wrap=whole)
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
     return made

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "make_attack", "make_rule", "settings_of", "simulation_of"]
 
-_POOLS = {"mixtailor": paper_pool, "paper_pool": paper_pool, "default_pool": default_pool}
+_POOLS: dict[str, Callable[..., list[Rule]]] = {
+    "mixtailor": paper_pool,
+    "paper_pool": paper_pool,
+    "default_pool": default_pool,
+}
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
 

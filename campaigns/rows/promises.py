@@ -39,6 +39,8 @@ def broken(result: Aggregation, update: Any, given: Input, reference: Any, rng: 
     f = rule.tolerates(n)
     if bounds.beyond_squares() and not isinstance(rule, SQUARELESS):
         return
+    if bounds.beyond_distances() and not isinstance(rule, (*BOXED, mt.Meamed, mt.Phocas)):
+        return
     yield from bounds.special(rule, n, reference)
     if n - len(honest) > f or not rule.robust:
         return
@@ -109,6 +111,11 @@ class Bounds:
         """
         spread, size = (self.high - self.low).max(initial=0), np.abs(self.honest).max(initial=0)
         return bool(size > 1e140 or 0 < spread < 1e-140 or 0 < size < 1e-140)
+
+    def beyond_distances(self) -> bool:
+        """Whether distances between the honest rows are no float64 numbers."""
+        apart = np.sqrt(((self.honest[:, None] - self.honest[None]) ** 2).sum(axis=2)).max(initial=0)
+        return bool(apart > np.finfo(np.float64).max)
 
     def length(self) -> Any:
         return np.sqrt((self.update**2).sum())

@@ -63,6 +63,18 @@ def test_a_row_too_long_to_measure_has_no_say() -> None:
     np.testing.assert_allclose(FLTrust()(rows, reference=np.array([2.0, 0.0, 0.0])), [2.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_reference_at_the_end_of_its_type_is_shortened_until_it_fits(dtype: type) -> None:
+    """Turned to one coordinate, a reference with four at the largest number would be twice that number."""
+    largest = np.finfo(dtype).max
+    rows = np.array([[1.0, 0.0, 0.0, 0.0]] * 3, dtype)
+    answer = FLTrust()(rows, reference=np.full(4, largest, dtype))
+    assert np.isfinite(answer).all()
+    np.testing.assert_allclose(answer[0], min(float(largest), 1e308), rtol=1e-3)
+    layers = FLTrust()([[row[:1], row[1:]] for row in rows], reference=[np.full(k, largest, dtype) for k in (1, 3)])
+    np.testing.assert_array_equal(np.concatenate(layers), answer)
+
+
 def test_a_faulty_row_does_not_reach_the_answer() -> None:
     """Nearly all rows may be faulty."""
     rows = np.full((4, 2), np.nan)

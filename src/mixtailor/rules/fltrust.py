@@ -36,7 +36,8 @@ class FLTrust(Rule):
     -----
     The answer is never longer than g and never points away from it, whatever the rows are; how good it is rests on g
     alone. The paper divides by the sum of the scores without saying what happens when it is zero: here, where no row
-    points where g points, the answer is zero, and the round makes no step. A row of zeros has score zero.
+    points where g points, the answer is zero, and the round makes no step. A row of zeros has score zero. Where g is
+    longer than the largest number of the rows' type, the answer is as long as that number, or it could not be held.
 
     References
     ----------
@@ -61,9 +62,10 @@ class FLTrust(Rule):
         if reference is None:
             refuse("FLTrust needs the server's own update and got none. Give it with the call, as reference=.")
         lengths = updates.beside(reference).norms()
-        rows, own = lengths[:-1], min(float(lengths[-1]), _LONGEST)
-        # A row whose length, or its inverse, float64 cannot hold has none to be divided by: it gets no trust.
-        measured = (rows > 1e-300) & (rows < np.finfo(np.float64).max)
+        # No coordinate is larger than its row is long: an answer of a length that the type has can be held.
+        rows, own = lengths[:-1], min(float(lengths[-1]), updates.home.largest, _LONGEST)
+        # A row whose length float64 cannot hold, or cannot bring to the reference's, gets no trust.
+        measured = (rows > 1e-300) & (rows >= own / _LONGEST) & (rows < np.finfo(np.float64).max)
         inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
         # Rows are brought to length 1 before they are multiplied: a row at 1e300 would overflow.
         cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)

@@ -16,6 +16,8 @@ __all__ = ["Copied", "Held", "Source", "flat_home"]
 # Entries of one row that are read at once where a whole row is wanted.
 _RUN = 1 << 20
 
+_LARGEST_BFLOAT16 = float(from_bfloat16(np.array([0x7F7F], np.uint16))[0])
+
 
 class Source(ABC):
     """One row, read run by run.
@@ -79,6 +81,10 @@ class Copied(Flat):
         super().__init__(len(rows), rows[0].size, dtype, call, received)
         self.rows = list(rows)
         self.bits = bits
+
+    @property
+    def largest(self) -> float:
+        return _LARGEST_BFLOAT16 if self.bits else super().largest
 
     def runs(self) -> list[tuple[int, int]]:
         return self.view_runs(self.n)

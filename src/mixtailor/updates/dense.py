@@ -44,6 +44,10 @@ class Flat(Home):
     def new(self) -> Any:
         return np.empty(self.d, self.dtype)
 
+    @property
+    def largest(self) -> float:
+        return float(np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max)
+
     def slice(self, answer: Any, start: int, stop: int) -> Any:
         return answer[start:stop]
 

@@ -116,6 +116,13 @@ class Device(Home):
         """What was received, where this home was asked for: made anew each time, or memory would wait for a cycle."""
         return self._arrived and self._arrived(self)
 
+    @property
+    def largest(self) -> float:
+        return min(
+            float(torch.finfo(kind).max if kind.is_floating_point else torch.iinfo(kind).max)
+            for kind in {leaf.dtype for leaf in self.leaves}
+        )
+
     def runs(self) -> list[tuple[int, int]]:
         return self.view_runs(self.n)
 

@@ -57,6 +57,10 @@ class Differences(Home):
         self._factors = np.ones(self.n) if scales is None else np.asarray(scales, np.float64)
         self._mixing = np.column_stack([np.diag(self._factors), -self._factors])
 
+    @property
+    def largest(self) -> float:
+        return self.whole.largest
+
     def runs(self) -> list[tuple[int, int]]:
         return self.whole.view_runs(self.n + 1)
 

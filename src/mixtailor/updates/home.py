@@ -89,6 +89,11 @@ class Home(Updates):
 
     # The answer.
 
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """The largest number that every coordinate of an answer can hold."""
+
     @abstractmethod
     def new(self) -> Any:
         """An empty answer, flat."""

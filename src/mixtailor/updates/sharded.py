@@ -223,6 +223,10 @@ class Sharded(Home):
         left.call = self.call
         return left
 
+    @property
+    def largest(self) -> float:
+        return self.part.largest
+
     def new(self) -> Any:
         return self.part.new()
 

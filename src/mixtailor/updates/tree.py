@@ -112,6 +112,10 @@ class Tree(Home):
         kept = [leaf.only(rows) for leaf in self.leaves]
         return type(self)(kept, self.call, [self.received[row] for row in rows])
 
+    @property
+    def largest(self) -> float:
+        return min(leaf.largest for leaf in self.leaves)
+
     def new(self) -> Any:
         return [leaf.new() for leaf in self.leaves]
 

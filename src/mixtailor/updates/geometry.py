@@ -29,6 +29,9 @@ FAR = 1e4
 # A combination that differs from another by this much of a far row is as far from it, to all digits that count.
 HEAVY = 1e-3
 
+# A sum of which no more is left than this share of its terms has lost the digits that count.
+CANCELLED = 1e-9
+
 # Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
 _FEW = 4
 
@@ -155,10 +158,13 @@ def known_distances_to(known: "Mapping[float, Floats]", aim: "Floats") -> "Float
     return found
 
 
-def distances(root: "Updates", weights: "Floats") -> "Floats":
-    """Distances between the combinations ``weights @ rows``."""
+def distances(root: "Updates", weights: "Floats") -> "Floats | None":
+    """Distances between the combinations ``weights @ rows``; None where far rows cancel in one of them, since squares
+    have no digits of what is left: it has to be measured."""
     far = _heavy_far_rows(root, weights)
     answer = _distances(root, weights) if far is None else _distances_by_difference(root, weights, far)
+    if answer is None:
+        return None
     # Rows mixed alike are the same point, whatever rounding says.
     alike = distinct(weights)[1]
     answer[alike[:, None] == alike] = 0.0
@@ -201,13 +207,16 @@ def _heavy_far_rows(root: "Updates", weights: "Floats") -> "Integers | None":
     return far if apart[apart > 0].min(initial=1.0) >= HEAVY else None
 
 
-def _distances_by_difference(root: "Updates", weights: "Floats", far: "Integers") -> "Floats":
+def _distances_by_difference(root: "Updates", weights: "Floats", far: "Integers") -> "Floats | None":
     touched = (weights[:, far] != 0.0).any(axis=1)
     answer = np.empty((len(weights), len(weights)))
     answer[np.ix_(~touched, ~touched)] = _distances(root, weights[~touched])
     squares = np.minimum(root.distances(2.0), _BEYOND) ** 2
     for row in np.nonzero(touched)[0]:
         apart = weights - weights[row]
-        found = np.sqrt(np.maximum(-0.5 * ((apart @ squares) * apart).sum(axis=1), 0.0))
-        answer[row] = answer[:, row] = found
+        found = -0.5 * ((apart @ squares) * apart).sum(axis=1)
+        size = np.abs(apart)
+        if (found < CANCELLED * ((size @ squares) * size).sum(axis=1)).any():
+            return None
+        answer[row] = answer[:, row] = np.sqrt(np.maximum(found, 0.0))
     return answer

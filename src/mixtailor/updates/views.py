@@ -102,11 +102,10 @@ class Mixed(_View):
         return super()._subset(rows) if self._distances else Mixed(self.parent, self.mixing[rows])
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
-        others = tuple(p for p in norms if p != 2.0)
+        known = geometry.distances(self.root, self._weights) if 2.0 in norms else None
+        others = norms if known is None else tuple(p for p in norms if p != 2.0)
         found = self._between(others) if others else {}
-        if 2.0 in norms:
-            found[2.0] = geometry.distances(self.root, self._weights)
-        return found
+        return found if known is None else {**found, 2.0: known}
 
     def _between(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         # Nearest-neighbour mixing makes the same row many times, and the same weights give the same bits.
@@ -175,7 +174,8 @@ class Beside(_View):
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         inside = self._root is not self
-        found = {2.0: geometry.distances(self._root, self._weights)} if inside and 2.0 in norms else {}
+        between = geometry.distances(self._root, self._weights) if inside and 2.0 in norms else None
+        found = {} if between is None else {2.0: between}
         others = tuple(p for p in norms if p not in found)
         if not others:
             return found

@@ -1,0 +1,52 @@
+"""Far rows that cancel inside a mixed row: squares have no digits of what is left."""
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+from mixtailor.updates import geometry
+from mixtailor.updates.dense import Dense
+
+
+def bucketed(far: float, *, dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
+    """Nine rows in three buckets; two of the last one are far, with opposite signs, and the third comes after them."""
+    rows = np.random.default_rng(3).normal(5.0, 0.1, (9, 6)).astype(dtype)
+    rows[6], rows[7] = far, -far
+    return rows, np.kron(np.eye(3), np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("far", [1e5, 1e8, 1e12, 1e30])
+def test_what_is_left_is_measured(far: float) -> None:
+    rows, weights = bucketed(far)
+    mixed = np.array([row @ rows.astype(np.longdouble) for row in weights.astype(np.longdouble)])
+    mixed[2] = rows[8].astype(np.longdouble) / 3  # what is left, without rounding
+    expected = np.linalg.norm((mixed[:, None] - mixed[None]).astype(np.float64), axis=2)
+    # In a sum of float64 numbers at 1e30 the third row may be lost: its third, then.
+    slack = np.linalg.norm(rows[8].astype(np.float64)) / 3 if far > 1e15 else 1e-5
+    np.testing.assert_allclose(Dense.of(rows).mix(weights).distances(), expected, atol=1.01 * slack)
+
+
+def test_a_bucket_whose_liars_cancel_is_not_chosen() -> None:
+    rows, _ = bucketed(1e30)
+    weights = np.kron(np.eye(3), np.full(3, 1 / 3))[[0, 0, 1, 1, 2]]
+    distances = Dense.of(rows).mix(weights).distances()
+    assert distances[4, :4].min() > 3.0 > distances[:4, :4].max()
+
+
+def test_twins_far_away_do_not_blur_the_others() -> None:
+    """Equal far rows, each in another mixed row: they cancel in the difference, to the bit."""
+    rows = np.random.default_rng(4).normal(size=(7, 40))
+    rows[5] = rows[6] = 1e30
+    weights = np.zeros((2, 7))
+    weights[0, [0, 1, 5]] = weights[1, [2, 3, 6]] = 1 / 3
+    found = Dense.of(rows).mix(weights).distances()[0, 1]
+    assert found < 1e16  # sums of float64 numbers at 1e30 are exact to 1e14; squares would say up to 1e22
+
+
+def test_one_far_row_needs_no_other_reading() -> None:
+    rows = np.random.default_rng(5).normal(size=(12, 30)).astype(np.float32)
+    rows[7] = 1e30
+    home = Dense.of(rows)
+    weights = np.array([np.isin(np.arange(12), np.argsort(line)[:10]) / 10 for line in home.distances()])
+    assert geometry.distances(home, weights) is not None
+    assert np.isfinite((mt.NNM(f=2) >> mt.Krum(f=2))(rows)).all()

@@ -137,6 +137,7 @@ def test_the_library_does_not_load_the_command_line():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_quiet():
     """The child tells when it is inside its command, so that the signal does not meet an import or a compilation."""
     code = """

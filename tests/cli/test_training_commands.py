@@ -82,6 +82,7 @@ def test_a_failed_run_exits_1_and_is_named(tmp_path: Path, capsys: pytest.Captur
     assert sum(run["error"] is None for run in json.loads(shown.out)["runs"]) == 2
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     """Interrupted, the command exits 130 without a traceback; repeated, it goes on and ends with the same weights."""
     path = tmp_path / "long.toml"

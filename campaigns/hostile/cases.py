@@ -46,10 +46,9 @@ def _quiet(honest: Any, _rng: np.random.Generator) -> Sequence[Any]:
     return [-0.1 * honest.mean(axis=0)] * F
 
 
-def _filled(value: float, count: int = F) -> Callable[[Any, np.random.Generator], Sequence[Any]]:
-    def hostile(honest: Any, rng: np.random.Generator) -> Sequence[Any]:
-        rest = [honest.mean(axis=0)] * (F - count)
-        return [np.full(D, value, np.float32) * rng.choice([-1, 1], D).astype(np.float32) for _ in range(count)] + rest
+def _filled(value: float) -> Callable[[Any, np.random.Generator], Sequence[Any]]:
+    def hostile(_honest: Any, rng: np.random.Generator) -> Sequence[Any]:
+        return [np.full(D, value, np.float32) * rng.choice([-1, 1], D).astype(np.float32) for _ in range(F)]
 
     return hostile
 

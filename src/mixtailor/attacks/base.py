@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 
 from mixtailor._checks import check_f, listing, refuse
-from mixtailor.rules.base import Part
+from mixtailor.rules.part import Part
 from mixtailor.updates import Combination, Faulty, Point, Updates, receive
 from mixtailor.updates.arrays import is_array, is_torch
 from mixtailor.updates.engine import Floats

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from mixtailor._checks import refuse
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.updates import Point
-from mixtailor.updates.home import Home
 
 __all__ = ["NonFinite"]
 
@@ -50,7 +47,7 @@ class NonFinite(Attack):
 
     def points(self, scene: Scene) -> Sequence[Point]:
         honest = scene.honest
-        entry = _largest(honest.home) if self.value == "huge" else float(self.value)
+        entry = honest.home.largest if self.value == "huge" else float(self.value)
 
         def spoilt(start: int, _stop: int, row: Any) -> Any:
             values = 0.0 + row  # a copy: what is written to must be nobody's
@@ -61,19 +58,3 @@ class NonFinite(Attack):
             return values
 
         return [honest.formula(spoilt, scene.own_row(i)) for i in range(scene.f)]
-
-
-def _largest(home: Home) -> float:
-    """The largest finite number of the narrowest type among the layers."""
-    leaves = getattr(home, "leaves", [home])
-    return min(_largest_of(leaf.dtype, getattr(leaf, "bits", False)) for leaf in leaves)
-
-
-def _largest_of(dtype: Any, bits: bool) -> float:
-    if bits:  # bfloat16: float32 without its last 16 digits
-        return float(np.array([0x7F7F0000], np.uint32).view(np.float32)[0])
-    if isinstance(dtype, np.dtype):
-        return float(np.finfo(dtype).max)
-    import torch
-
-    return float(torch.finfo(dtype).max)

@@ -14,8 +14,8 @@ from mixtailor._checks import check_rows, refuse
 from mixtailor.attacks.base import Scene
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import GeometricMedian, Krum, Rule, as_rule
-from mixtailor.rules.base import Part
 from mixtailor.rules.geometric_median import answer_key, together
+from mixtailor.rules.part import Part
 from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mixtailor._checks import check_rows, plural, refuse
+from mixtailor._checks import plural, refuse
 from mixtailor.cli._output import Json, console, say, show_json, status, table
 from mixtailor.kernels import threads
 from mixtailor.mixing import MixTailor
@@ -137,7 +137,7 @@ def _chosen(text: str | None, n: int, f: int) -> dict[str, Rule]:
     made = {name.strip(): make(name.strip(), f=f) for name in (text or _RULES).split(",")}
     for name, rule in list(made.items()):
         if text is not None:
-            check_rows(rule, rule._needs(), rule.min_rows(), n)
+            rule._check_rows(n)
         elif rule.min_rows() > n:
             del made[name]
     return made

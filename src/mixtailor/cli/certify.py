@@ -93,11 +93,10 @@ def _made(name: str, item: Any, rule: "Rule") -> "Attack":
 
 
 def _rule(name: str, f: int, n: int) -> "Rule":
-    from mixtailor._checks import check_rows
     from mixtailor.experiments.building import make_rule
 
     made = make_rule(name, f=f, n=n, seed=0)
-    check_rows(made, made._needs(), made.min_rows(), n)
+    made._check_rows(n)
     return made
 
 

@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from mixtailor import attacks
-from mixtailor._checks import check_rows, nearest, refuse
+from mixtailor._checks import nearest, refuse
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
 from mixtailor.mixing import MixTailor, SeededEntropy, default_pool, paper_pool
@@ -48,7 +48,7 @@ def check(config: RunConfig) -> None:
     settings = settings_of(config)
     rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
     try:
-        check_rows(rule, rule._needs(), rule.min_rows(), settings.taking_part)
+        rule._check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
     make_attack(config.attack, rule=rule, classes=10)

@@ -184,7 +184,7 @@ class MixTailor(Rule):
             draw = self.audit.draw(digests, round=round, pool=self.rules, probabilities=self.probabilities)
             place, key = draw.index, draw.key
             facts: dict[str, object] = {"place": place, "round": draw.round, "retry": draw.retry}
-            check_rows(self.rules[place], self.rules[place]._needs(), self.rules[place].min_rows(), n)
+            self.rules[place]._check_rows(n)
         else:
             source = self.entropy if entropy is None else _Borrowed(entropy)
             left = self.admissible(n)

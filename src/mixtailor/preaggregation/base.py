@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from mixtailor._checks import check_rows, refuse
-from mixtailor.rules.base import KeySource, Part, Plan, Rule, as_rule
+from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
+from mixtailor.rules.part import Part
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:

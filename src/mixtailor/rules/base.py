@@ -20,7 +20,7 @@ from mixtailor.updates.receive import Arrival, receive
 if TYPE_CHECKING:
     from mixtailor.updates.engine import Floats
 
-__all__ = ["KeySource", "Part", "Plain", "Plan", "Rule", "as_rule"]
+__all__ = ["KeySource", "Plain", "Plan", "Rule", "as_rule"]
 
 OnFault = Literal["raise", "skip"]
 
@@ -145,11 +145,15 @@ class Rule(Part):
             refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
         arrival = receive(updates)
         names = _names(workers, arrival.n)
-        if arrival.n < self.min_rows():  # the wording takes longer than many a rule
-            check_rows(self, self._needs(), self.min_rows(), arrival.n)
+        self._check_rows(arrival.n)
         plan = self._plan(arrival, names, n=arrival.n, entropy=entropy, round=round)
         flat = None if reference is None else arrival.flatten(reference)
         return _Round(plan, arrival, names, flat, honest, self.tolerates(arrival.n), on_fault)
+
+    def _check_rows(self, n: int) -> None:
+        """Refuse too few rows. Worded only then: that takes longer than many a rule."""
+        if n < self.min_rows():
+            check_rows(self, self._needs(), self.min_rows(), n)
 
     def _needs(self) -> str:
         """The requirement, as errors word it."""

@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import FLTrust, MoNNA, Reputation
-from mixtailor.rules.base import Part
+from mixtailor.rules.part import Part
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.simulation.download import written_whole

@@ -19,7 +19,8 @@ from mixtailor.engines.flower.replies import Claims, Collected, collect
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Part, Plain, as_rule
+from mixtailor.rules.base import Plain, as_rule
+from mixtailor.rules.part import Part
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 from mixtailor.updates.arrays import Array as Values
 

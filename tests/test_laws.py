@@ -9,7 +9,7 @@ import pytest
 import samples
 
 import mixtailor as mt
-from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.testing import LAWS, Case, LawError, check_rule
 from mixtailor.testing.laws import named
 
@@ -60,15 +60,15 @@ def test_requirement_is_the_formula_it_states(rule: mt.Rule) -> None:
 @dataclasses.dataclass(frozen=True)
 class OneNeighbourMore(mt.Krum):
     def decide(self, updates):
-        scores = neighbour_scores(updates.distances(self.p), updates.n - self.f - 1, self.power)
-        return updates.row(scores.argmin(), scores=scores)
+        order, scores = by_neighbours(updates.distances(self.p), updates.n - self.f - 1, self.power)
+        return updates.row(order[0], scores=scores)
 
 
 @dataclasses.dataclass(frozen=True)
 class ArgMax(mt.Krum):
     def decide(self, updates):
-        scores = neighbour_scores(updates.distances(self.p), updates.n - self.f - 2, self.power)
-        return updates.row(scores.argmax(), scores=scores)
+        order, scores = by_neighbours(updates.distances(self.p), updates.n - self.f - 2, self.power)
+        return updates.row(order[-1], scores=scores)
 
 
 @dataclasses.dataclass(frozen=True)

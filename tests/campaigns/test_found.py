@@ -75,3 +75,33 @@ def test_trust_in_a_row_too_short_to_be_measured() -> None:
     rows = np.full((5, 3), 1e30)
     rows[1] = LEAST * np.array([-6.0, 1.0, 28.0])
     assert np.isfinite(mt.FLTrust()(rows, reference=rows[1])).all()
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("near", [LEAST, 6.28262969e-235, 1e-160])
+@pytest.mark.parametrize("far", [-5.23534783e173, 0.0, LARGEST])
+def test_a_row_whose_squared_distance_vanishes_does_not_tie_with_equal_rows(p: float, near: float, far: float) -> None:
+    """All scores were zero, and the row of the lowest index won: the attacker's. A far row changes nothing."""
+    rows = np.zeros((9, 2))
+    rows[0], rows[3] = near, far
+    for rule in (mt.Krum(2, p=p), mt.MultiKrum(2, p=p), mt.Krum(2, p=p, power=1)):
+        assert np.array_equal(rule(rows), [0.0, 0.0]), rule
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-231, 1e-170, 1e170, 1e300])
+def test_scores_of_the_least_and_largest_distances_are_compared_as_exactly_as_others(size: float) -> None:
+    """In units in which squares are numbers the order is that of the same rows; sizes are powers of two."""
+    unit = 2.0 ** np.floor(np.log2(size))
+    rows = np.random.default_rng(4).integers(-40, 41, size=(11, 3)).astype(np.float64)
+    expected = mt.MultiKrum(3, m=4).aggregate(rows)
+    assert mt.MultiKrum(3, m=4).aggregate(unit * rows).selected == expected.selected
+
+
+def test_a_far_row_leaves_the_scores_of_others_as_they_are() -> None:
+    """They are reported: a row whose squares overflow must not put them in other units."""
+    rows = np.random.default_rng(5).normal(size=(9, 3))
+    usual = mt.Krum(2).aggregate(np.vstack([rows, [[1e9, 0.0, 0.0]]])).scores
+    found = mt.Krum(2).aggregate(np.vstack([rows, [[1e200, 0.0, 0.0]]])).scores
+    assert usual is not None and found is not None
+    assert np.array_equal(found[:9], usual[:9])
+    assert found[9] == LARGEST

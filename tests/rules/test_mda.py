@@ -9,7 +9,7 @@ from attacked import FAR, attacked
 
 from mixtailor.rules import MDA
 from mixtailor.rules._budget import Budget
-from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.mda import coverable, first_without
 from mixtailor.testing import climb
 
@@ -17,7 +17,7 @@ from mixtailor.testing import climb
 def expected(rows: np.ndarray, f: int) -> list[int]:
     """The first set of least diameter, rows taken in the order of their distances to the n - f - 1 nearest others."""
     between = naive.distances(rows).astype(float)
-    order = np.argsort(neighbour_scores(between, len(rows) - f - 1, 1), kind="stable")
+    order, _ = by_neighbours(between, len(rows) - f - 1, 1)
     return sorted(int(order[k]) for k in naive.mda_rows(rows[order], f))
 
 

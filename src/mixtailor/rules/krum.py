@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mixtailor._checks import refuse
-from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
 
@@ -72,8 +72,8 @@ class Krum(Rule):
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for, with one neighbour at least.
         neighbours = max(1, updates.n - self.f - 2)
-        scores = neighbour_scores(updates.distances(self.p), neighbours, self.power)
-        return updates.row(scores.argmin(), scores=scores)
+        order, scores = by_neighbours(updates.distances(self.p), neighbours, self.power)
+        return updates.row(order[0], scores=scores)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return 6 * (1 + f / (n - 2 * f)) * norm_factor(d, self.p) if self.power == 2 else None

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._checks import check_count
 from mixtailor.rules._budget import Budget
-from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
 from mixtailor.updates.engine import Floats, Integers
@@ -77,8 +77,7 @@ class MDA(Rule):
 
     def decide(self, updates: Updates) -> Point:
         distances, budget = updates.distances(), Budget(self, updates.n)
-        depths = neighbour_scores(distances, updates.n - self.f - 1, 1)
-        order = np.argsort(depths, kind="stable")
+        order, _ = by_neighbours(distances, updates.n - self.f - 1, 1)
         ordered = distances[np.ix_(order, order)]
         diameter = least_diameter(ordered, self.f, budget)
         kept = first_without(ordered > diameter, self.f, budget)

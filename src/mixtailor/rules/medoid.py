@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mixtailor.rules._scores import neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates, geometry
 from mixtailor.updates.engine import Floats
@@ -70,9 +70,9 @@ class Medoid(Rule):
         away = distances[middle]
         if (away > geometry.FAR * np.median(away)).any():
             scores = self._above(updates, distances, middle)
-        else:
-            scores = neighbour_scores(distances, updates.n - 1, 1)
-        return updates.row(scores.argmin(), scores=scores)
+            return updates.row(scores.argmin(), scores=scores)
+        order, scores = by_neighbours(distances, updates.n - 1, 1)
+        return updates.row(order[0], scores=scores)
 
     def _above(self, updates: Updates, distances: Floats, middle: int) -> Floats:
         """The sums of distances less that of a middle row, far rows taken by themselves."""

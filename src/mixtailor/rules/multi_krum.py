@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from mixtailor._checks import check_count, refuse
-from mixtailor.rules._scores import closest, neighbour_scores
+from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.updates import Point, Updates
@@ -76,9 +78,9 @@ class MultiKrum(Rule):
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for.
         honest = max(1, updates.n - self.f)
-        scores = neighbour_scores(updates.distances(self.p), max(1, honest - 2), self.power)
-        rows = closest(scores, honest if self.m is None else min(self.m, updates.n))
-        return updates.mean(rows, scores=scores)
+        order, scores = by_neighbours(updates.distances(self.p), max(1, honest - 2), self.power)
+        chosen = order[: honest if self.m is None else min(self.m, updates.n)]
+        return updates.mean(np.sort(chosen), scores=scores)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return Krum(f, p=self.p, power=self.power).kappa(n, f, d) if self.m == 1 else None

@@ -6,7 +6,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
-from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, robust_all_reduce
+from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
 from mixtailor.updates.sharded import Shards
 
@@ -47,6 +47,8 @@ def answers(rank, count):
     trusted = torch.from_numpy(vectors(count).mean(axis=0))
     robust_all_reduce(tensor, mt.FLTrust(), reference=trusted)
     found["reference"] = tensor.numpy()
+    found["lengths"] = _lengths(rank, count)
+    found["unlike"] = _unlike(rank, count)
     found["key"] = SharedKey(Shards(23), mt.SystemEntropy()).key("draw")
     return found
 
@@ -60,6 +62,31 @@ def _skipped(rank, count):
         rows = error.rows
     result = robust_all_reduce(tensor, mt.Krum(1), on_fault="skip")
     return rows, result.update is None, tensor.tolist()
+
+
+def _lengths(rank, count):
+    """Calls whose length is not that of the call before: on all ranks, on all but one, on one, on all but one again."""
+    found = []
+    for most, odd in ((23, 23), (9, 9), (15, 9), (15, 4), (2, 15), (2, 2)):
+        tensor = torch.from_numpy(vectors(count)[rank])[: odd if rank == 1 else most].clone()
+        try:
+            robust_all_reduce(tensor, mt.Krum(1))
+            found.append(tensor.numpy())
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+def _unlike(rank, count):
+    """Ranks that run on different processors: the word of the first counts."""
+    alike = peers.computing
+    peers.computing = lambda: rank
+    try:
+        tensor = torch.from_numpy(vectors(count)[rank])
+        robust_all_reduce(tensor, mt.Krum(1))
+        return tensor.numpy()
+    finally:
+        peers.computing = alike
 
 
 class TwoLayers(torch.nn.Module):

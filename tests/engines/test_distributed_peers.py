@@ -41,6 +41,24 @@ def test_all_ranks_get_the_central_answer(ranks):
     assert len({answer["key"] for answer in found}) == 1 and len(found[0]["key"]) == 32 and any(found[0]["key"])
 
 
+def test_lengths_may_change_between_calls(ranks):
+    """Slices leave by the length of the last call; a rank, most or all may have another now."""
+    rows, left = peer_ranks.vectors(5), mt.Krum(1).lowered(4, 1)
+    for rank, found in enumerate(item["answers"]["lengths"] for item in ranks):
+        for place, (most, odd) in enumerate(((23, 23), (9, 9), (15, 9), (15, 4), (2, 15), (2, 2))):
+            if most == odd:
+                assert np.array_equal(found[place], mt.Krum(1)(rows[:, :most]))
+            elif rank == 1:
+                assert f"this rank has {odd} coordinates" in found[place] and f"most have {most}" in found[place]
+            else:
+                assert np.array_equal(found[place], left(rows[[0, 2, 3, 4], :most]))
+
+
+def test_ranks_on_different_processors_get_the_same_answer(ranks):
+    for found in ranks:
+        assert np.array_equal(found["answers"]["unlike"], mt.Krum(1)(peer_ranks.vectors(5)))
+
+
 def test_hook_is_exact_across_buckets(ranks):
     """Krum over the whole vector takes a row that Krum on either bucket does not."""
     rows = peer_ranks.gradients(5, width=4)

@@ -163,6 +163,17 @@ def test_count_is_positive():
     assert threads.count() >= 1
 
 
+def test_processes_share_the_threads():
+    """Of three threads, two processes get one each, and one alone gets all again."""
+    program = """
+from mixtailor.kernels import threads
+with threads.shared(2):
+    shared = threads.count()
+print(shared, threads.count())
+"""
+    assert run_python(program, NUMBA_NUM_THREADS="3").split() == ["1", "3"]
+
+
 def test_work_is_shared():
     """With two threads allowed, two jobs that wait for each other both finish, and the slower one is waited for."""
     program = """

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +18,7 @@ from mixtailor.kernels._numba import config
 
 T = TypeVar("T")
 
-__all__ = ["count", "over"]
+__all__ = ["count", "over", "shared"]
 
 
 class _Batch(Generic[T]):
@@ -43,9 +44,10 @@ class _Batch(Generic[T]):
 
 
 class _Inside(threading.local):
-    """Whether this thread is running a job already."""
+    """Whether this thread is running a job already, and among how many processes it shares the processors."""
 
     job = False
+    processes = 1
 
 
 _inside = _Inside()
@@ -81,8 +83,26 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 
 def count() -> int:
-    """How many threads work at once: ``NUMBA_NUM_THREADS``, else the cores this process may use."""
-    return max(1, int(config.NUMBA_NUM_THREADS))
+    """How many threads work at once: ``NUMBA_NUM_THREADS``, else the cores this process may use; its share of them
+    where it shares them."""
+    return max(1, int(config.NUMBA_NUM_THREADS) // _inside.processes)
+
+
+@contextmanager
+def shared(processes: int) -> Iterator[None]:
+    """While so many processes of this host work at the same thing, each takes its share of the threads.
+
+    Examples
+    --------
+    >>> with shared(1_000_000):
+    ...     count()
+    1
+    """
+    outer, _inside.processes = _inside.processes, processes
+    try:
+        yield
+    finally:
+        _inside.processes = outer
 
 
 def over(jobs: Sequence[Callable[[], T]]) -> list[T]:

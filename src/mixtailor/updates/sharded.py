@@ -57,10 +57,16 @@ class Shards:
         The coordinates of all slices together.
     group : ProcessGroup, optional
         The ranks that take part; all of them by default.
+
+    Attributes
+    ----------
+    alike : bool
+        Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
     """
 
     def __init__(self, d: int, group: "dist.ProcessGroup | None" = None) -> None:
         self.group = group
+        self.alike = False
         self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
@@ -74,15 +80,24 @@ class Shards:
         self.d, self.width = d, -(-d // self.count)
         self.start, self.stop = bounds(d, self.count, self.rank)
 
-    def gathered(self, values: Any) -> Any:
-        """A numpy array of one shape from every rank, stacked in the order of the ranks."""
+    def gathering(self, values: Any) -> Callable[[], Any]:
+        """Begin to gather; the call that is returned waits for the end."""
         own = np.asarray(values)
         sent = torch.from_numpy(np.tile(own.reshape(-1), self.count)).to(self.device)
         every = torch.empty_like(sent)
         # Each rank to each, in one step. gloo's all_gather goes round in a ring, and on few processors each of its
         # count - 1 steps waits until the next rank is awake.
-        dist.all_to_all_single(every, sent, group=self.group)
-        return every.cpu().numpy().reshape(self.count, *own.shape)
+        work = dist.all_to_all_single(every, sent, group=self.group, async_op=True)
+
+        def end() -> Any:
+            work.wait()
+            return every.cpu().numpy().reshape(self.count, *own.shape)
+
+        return end
+
+    def gathered(self, values: Any) -> Any:
+        """A numpy array of one shape from every rank, stacked in the order of the ranks."""
+        return self.gathering(values)()
 
     def together(self, values: Floats, *, maximum: bool = False) -> Floats:
         """The sums, or the maxima, of what the ranks have; the same bits everywhere."""
@@ -115,7 +130,7 @@ class Alone(Shards):
 
     def __init__(self, d: int) -> None:
         self.d = self.width = d
-        self.group, self.rank, self.count = None, 0, 1
+        self.group, self.rank, self.count, self.alike = None, 0, 1, True
         self.start, self.stop = 0, d
         self.device = torch.device("cpu")
 
@@ -277,7 +292,7 @@ class Sharded(Home):
             super().examine()
 
     def evaluate(self, point: Point) -> Any:
-        if isinstance(point, Combination):
+        if isinstance(point, Combination) and not self.shards.alike:
             # Ranks on different processors may differ in the last bit of what they decided from the same numbers.
             point = replace(point, weights=self.shards.from_first(point.weights))
         return super().evaluate(point)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.rules.reputation import FAR, distances_from_answer
+from mixtailor.rules.reputation import distances_from_answer
 from mixtailor.updates.passes import Passes
 
 ROWS = np.random.default_rng(0).normal(size=(12, 30))
@@ -116,11 +116,22 @@ def test_one_round_does_not_drown_the_others():
     sent = ROWS.copy()
     sent[5] = 1e30
     reputation = mt.Reputation()
-    for rows in (sent, ROWS, ROWS, ROWS):
-        reputation.observe(mt.Krum(2).aggregate(rows))
-    assert FAR / 4 < reputation[5].distance < FAR / 4 + 3
+    reputation.observe(mt.Krum(2).aggregate(sent))
+    assert reputation[5].distance == 1000.0
+    for _ in range(3):
+        reputation.observe(mt.Krum(2).aggregate(ROWS))
+    assert 250.0 < reputation[5].distance < 253.0
     assert reputation[5].farthest > 1e28
     assert next(iter(reputation)) == "5"
+
+
+def test_what_is_farther_than_numbers_go_can_still_be_written():
+    """JSON has no infinity: 1e307 in units of 1e-3 counts as the largest number."""
+    sent = 1e-3 * ROWS
+    sent[5] = 1e307
+    reputation = mt.Reputation()
+    reputation.observe(mt.Krum(2).aggregate(sent))
+    assert mt.Reputation.from_json(reputation.to_json())[5].farthest == np.finfo(np.float64).max
 
 
 def test_equal_rows_are_at_the_answer():
@@ -139,7 +150,11 @@ def test_rows_that_a_rule_did_not_read_do_not_stop_the_observer():
     sent[3] = np.nan
     found = distances_from_answer(result, sent)
     assert np.isnan(found[3]) and np.isfinite(np.delete(found, 3)).all()
-    assert np.isnan(distances_from_answer(result, np.full_like(ROWS, np.nan))).all()
+    nothing = np.full_like(ROWS, np.nan)
+    assert np.isnan(distances_from_answer(result, nothing)).all()
+    reputation = mt.Reputation()
+    reputation.observe(result, nothing)
+    assert reputation[0].rounds == 1 and reputation[0].measured == 0
 
 
 def test_layers_and_wrong_shapes_are_measured():
@@ -154,7 +169,7 @@ def test_layers_and_wrong_shapes_are_measured():
 
 def test_json_and_adding():
     """What is written is read back the same, and two halves add up to the whole."""
-    results = [mt.Krum(2).aggregate(ROWS + k) for k in range(4)]
+    results = [mt.Krum(2).aggregate(ROWS * (1 + 9 * (np.arange(12)[:, None] == k))) for k in range(4)]
     whole, first, second = mt.Reputation(), mt.Reputation(), mt.Reputation()
     for k, result in enumerate(results):
         whole.observe(result)
@@ -169,6 +184,19 @@ def test_json_and_adding():
 def test_damaged_summaries_are_refused(counts):
     with pytest.raises(ValueError, match="7 numbers that are not negative, and 'w' has not"):
         mt.Reputation.restored({"w": counts})
+
+
+@pytest.mark.parametrize("text", ["", "3", "[]", '{"w": 3}', '{"v": [0, 0, 0, 0, 0, 0, 0], "w": 3}', "[" * 100_000])
+def test_damaged_json_is_refused(text):
+    with pytest.raises(ValueError, match="needs a JSON object of lists of numbers, by worker"):
+        mt.Reputation.from_json(text)
+
+
+def test_the_order_is_by_the_share_of_rounds_in_quarantine():
+    """One of one before two of three before three of nine, and whoever never took part is among the others."""
+    counts = {"nine": (9, 3), "none": (0, 0), "three": (3, 2), "one": (1, 1)}
+    reputation = mt.Reputation.restored({name: [n, 0, 0.0, out, 0, 0.0, 0.0] for name, (n, out) in counts.items()})
+    assert list(reputation) == ["one", "three", "nine", "none"]
 
 
 def test_wrong_names_are_refused():

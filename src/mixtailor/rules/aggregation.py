@@ -75,7 +75,7 @@ class Aggregation:
             lines.append("  no update: more faults than f, round skipped")
         if self.selected is not None:
             lines.append(f"  selected     {listing(self._names(self.selected))}")
-        if self.weights is not None and (self.selected is None or len(set(self.weights[self.weights != 0])) > 1):
+        if self.weights is not None and len(set(self.weights[self.weights != 0])) > 1:
             shown = [f"{self._name(row)}: {self.weights[row]:.3g}" for row in np.argsort(-self.weights, kind="stable")]
             lines.append(f"  weights      {listing(shown, 8)}")
         if self.scores is not None:

@@ -20,6 +20,7 @@ __all__ = ["Observer", "Reputation", "Standing"]
 
 # One row at 1e38 would otherwise be all that a mean tells for ever; `farthest` still says how far it was.
 FAR = 1000.0
+FARTHEST = float(np.finfo(np.float64).max)
 
 HEADINGS = ("worker", "rounds", "selected", "expected", "quarantined", "distance", "farthest")
 
@@ -137,10 +138,12 @@ class Reputation:
 
     def _measure(self, names: Sequence[str], distances: Floats) -> None:
         known = np.nonzero(np.isfinite(distances))[0]
-        unit = (median(distances[known]) or float(distances[known].max())) if len(known) else 0.0
+        if not len(known):
+            return
+        unit = median(distances[known]) or float(distances[known].max())
         for row in known.tolist():
-            # Where all rows are equal, each is at the answer.
-            away = float(distances[row]) / unit if unit else 0.0
+            # Where all rows are equal, each is at the answer. JSON has no infinity.
+            away = min(float(distances[row]) / unit, FARTHEST) if unit else 0.0
             standing = self._standings[names[row]]
             standing.measured += 1
             standing.total += min(away, FAR)
@@ -185,7 +188,7 @@ class Reputation:
 
     def to_json(self) -> str:
         """The summary as JSON."""
-        return json.dumps(self.summary(), allow_nan=False)
+        return json.dumps(self.summary())
 
     @classmethod
     def from_json(cls, text: str) -> Self:

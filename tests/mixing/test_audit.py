@@ -380,6 +380,24 @@ def test_the_secret_file_is_private_and_whole(log: Path, tmp_path: Path) -> None
     AuditTrail.resume(log).release()
 
 
+def test_the_longest_name_of_a_run_can_be_resumed(log: Path) -> None:
+    """The secret's file has 4,096 bytes at most: a name that would need more is refused before anything is written."""
+    AuditTrail.start(log, POOL, run="r").release()
+    room = 4096 - log.with_name("run.audit.secret").stat().st_size
+    longest = log.with_name("longest")
+    AuditTrail.start(longest, POOL, run="r" * (1 + room)).release()
+    assert longest.with_name("longest.secret").stat().st_size == 4096
+    AuditTrail.resume(longest).release()
+    before = set(log.parent.iterdir())
+    with pytest.raises(ValueError, match=f"name of the run has {2 + room} characters"):
+        AuditTrail.start(log.with_name("longer"), POOL, run="r" * (2 + room))
+    assert set(log.parent.iterdir()) == before
+    with longest.with_name("longest.secret").open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(ValueError, match="not the secret of an audit trail, or is damaged"):
+        AuditTrail.resume(longest)
+
+
 def test_nothing_is_overwritten(log: Path) -> None:
     """A log or a secret that exists is not replaced by a new run; `open` goes on with it."""
     AuditTrail.start(log, POOL, run="one").release()

@@ -77,8 +77,12 @@ def test_what_n_forbids_leaves_the_pool_with_a_warning_once() -> None:
         warnings.simplefilter("error")
         kinds = {type(rule.aggregate(ROWS).rule).__name__ for _ in range(40)}
     assert "Bulyan" not in kinds
+    rule = mt.MixTailor([mt.Krum(4), mt.Bulyan(4)])
     with pytest.raises(ValueError, match="needs at least 11 rows"):
-        mt.MixTailor([mt.Krum(4), mt.Bulyan(4)])(ROWS[:10])
+        rule(ROWS[:10])
+    with pytest.warns(UserWarning, match="1 of 2 rules leave the pool at n = 12"):
+        rule(ROWS)
+    assert (rule.tolerates(12), rule.tolerates(10), rule.admissible(10)) == (4, 0, ())
 
 
 def test_rows_that_arrive_do_not_choose_the_pool() -> None:
@@ -111,14 +115,65 @@ def test_bad_probabilities(probabilities: list[float], sentence: str) -> None:
 
 
 def test_bad_pools() -> None:
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match="MixTailor needs a pool of at least one rule and got an empty one"):
         mt.MixTailor([])
-    with pytest.raises(TypeError, match="list of rules"):
-        mt.MixTailor(mt.Comed())
+    for alone, kind in ((mt.Comed(), "Comed"), (3, "int"), (np.mean, "_ArrayFunctionDispatcher")):
+        with pytest.raises(TypeError, match=f"needs a list of rules and got {kind}"):
+            mt.MixTailor(alone)
     with pytest.raises(TypeError, match="neither"):
         mt.MixTailor([mt.Comed])
     with pytest.raises(TypeError, match="SeededEntropy"):
         mt.MixTailor([mt.Comed()], entropy=0)
+
+
+def test_shares_are_those_of_the_rules_that_n_allows() -> None:
+    """The others keep their proportions; where nothing is left to draw, that is said and not divided by."""
+    rule = mt.MixTailor([mt.Krum(4), mt.Comed(), mt.Mean()], [0.5, 0.375, 0.125])
+    assert rule.shares(12) == (0.5, 0.375, 0.125)
+    assert rule.shares(10) == (0.0, 0.75, 0.25)
+    assert mt.MixTailor([mt.Krum(4), mt.Comed(), mt.Mean()]).shares(10) == (0.0, 0.5, 0.5)
+    with pytest.raises(ValueError, match="No rule that 10 rows allow has a probability above zero"):
+        mt.MixTailor([mt.Krum(4), mt.Comed()], [1.0, 0.0]).shares(10)
+    with pytest.raises(ValueError, match="needs at least 11 rows"):
+        mt.MixTailor([mt.Krum(4)]).shares(10)
+    with pytest.raises(ValueError, match="needs at least 11 rows"):
+        mt.attacks.KnowsDraw.draw(mt.MixTailor([mt.Krum(4)], entropy=mt.SeededEntropy(0)), 10)
+
+
+def test_the_coefficient_is_the_largest_of_what_may_be_drawn() -> None:
+    """A rule that n forbids has no say; one without a coefficient takes it from the mixture."""
+    krum, comed = mt.Krum(2).kappa(12, 2, 5), mt.Comed().kappa(12, 2, 5)
+    assert krum is not None and comed is not None and krum != comed
+    assert mt.MixTailor([mt.Krum(2), mt.Comed()]).kappa(12, 2, 5) == max(krum, comed)
+    assert mt.MixTailor([mt.Comed(), mt.Bulyan(4)]).kappa(12, 2, 5) == comed
+    assert mt.MixTailor([mt.Comed(), mt.Mean()]).kappa(12, 2, 5) is None
+    assert mt.MixTailor([mt.Bulyan(4)]).kappa(12, 2, 5) is None
+
+
+def test_a_copy_with_another_f_draws_from_the_same_source(tmp_path) -> None:
+    seeded = mt.MixTailor([mt.Krum(2), mt.Comed()], [0.75, 0.25], mt.SeededEntropy(3), release_after=9.0)
+    assert seeded.with_f(1) == mt.MixTailor(
+        [mt.Krum(1), mt.Comed()], [0.75, 0.25], mt.SeededEntropy(3), release_after=9.0
+    )
+    with mt.AuditTrail.start(tmp_path / "log", ["Comed()"]) as trail:
+        audited = mt.MixTailor([mt.Comed()], audit=trail)
+        assert audited.with_f(1).audit is trail
+        with pytest.raises(ValueError, match="entropy= or audit=, not both"):
+            mt.MixTailor([mt.Comed()], entropy=mt.SeededEntropy(3), audit=trail)
+
+
+def test_repr_shows_what_matters(tmp_path) -> None:
+    """Pools of up to six rules are written out."""
+    six, shares = [mt.Comed()] * 6, [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
+    shown = ", ".join(["Comed()"] * 6)
+    assert repr(mt.MixTailor(six)) == f"MixTailor([{shown}])"
+    assert repr(mt.MixTailor(six, shares)) == f"MixTailor([{shown}], probabilities={shares})"
+    many = mt.MixTailor([*six, mt.Mean()], [*shares, 0.0])
+    assert repr(many) == "MixTailor(<pool of 7 rules>, probabilities=...)"
+    seeded = mt.MixTailor([mt.Mean()], entropy=mt.SeededEntropy(3))
+    assert repr(seeded) == f"MixTailor([Mean()], entropy={mt.SeededEntropy(3)!r})"
+    with mt.AuditTrail.start(tmp_path / "log", ["Mean()"]) as trail:
+        assert repr(mt.MixTailor([mt.Mean()], audit=trail)) == "MixTailor([Mean()], audit=...)"
 
 
 def test_an_attacker_with_the_servers_seed_agrees_as_often_as_chance() -> None:
@@ -154,6 +209,21 @@ def test_an_audited_mixture_verifies(tmp_path) -> None:
     report = verify(tmp_path / "log", commitment=published, receipts=[receipt])
     assert report.ok, str(report)
     assert [draw.index for draw in report.draws] == places
+
+
+def test_an_audited_rule_is_not_computed_on_fewer_rows_than_it_needs(tmp_path) -> None:
+    """A trail that was told other needs than the rules have may draw one that n forbids: refused, not answered."""
+    with mt.AuditTrail.start(tmp_path / "log", [mt.Krum(4), mt.Mean()], [1.0, 0.0], needs=[1, 1]) as trail:
+        rule = mt.MixTailor([mt.Krum(4), mt.Mean()], [1.0, 0.0], audit=trail)
+        with pytest.warns(UserWarning, match="leave the pool"), pytest.raises(ValueError, match="needs at least 11"):
+            rule(ROWS[:5])
+
+
+def test_audited_workers_have_different_names(tmp_path) -> None:
+    with mt.AuditTrail.start(tmp_path / "log", [mt.Mean()]) as trail:
+        rule = mt.MixTailor([mt.Mean()], audit=trail)
+        with pytest.raises(ValueError, match="different name for each update"):
+            rule(ROWS[:3], workers=["a", "b", "a"])
 
 
 def test_rules_by_name() -> None:

@@ -84,7 +84,7 @@ class MixTailor(Rule):
         audit: AuditTrail | None = None,
         release_after: float | None = None,
     ) -> None:
-        if isinstance(rules, Rule) or not isinstance(rules, Iterable):
+        if not isinstance(rules, Iterable):
             raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
         members = tuple(as_rule(rule) for rule in rules)
         if not members:
@@ -199,7 +199,7 @@ class MixTailor(Rule):
 
     def _warn(self, n: int) -> None:
         left = self.admissible(n)
-        if n in self._warned or not 0 < len(left) < len(self.rules):
+        if n in self._warned or len(left) == len(self.rules):
             return
         self._warned.add(n)
         out = [rule for place, rule in enumerate(self.rules) if place not in left]

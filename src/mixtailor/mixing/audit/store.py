@@ -16,6 +16,7 @@ if sys.platform != "win32":
     import fcntl
 
 SECRET_FORMAT = "mixtailor secret 1"
+LONGEST_SECRET = 4096  # bytes of the file, the name of the run among them
 
 
 class LongLineError(ValueError):
@@ -98,9 +99,9 @@ def read_secret(path: str) -> Secret:
                 f"The secret {path} can be read by others (mode {stat.S_IMODE(mode):04o}), and whoever reads it knows "
                 f"every draw. If nobody has, `chmod 600 {path}`; else start a new run."
             )
-        data = file.read(4097)
+        data = file.read(LONGEST_SECRET + 1)
     try:
-        found = json.loads(data.decode("ascii")) if len(data) <= 4096 else None
+        found = json.loads(data.decode("ascii")) if len(data) <= LONGEST_SECRET else None
     except (ValueError, RecursionError):
         found = None
     if (

@@ -30,7 +30,7 @@ from mixtailor.mixing.audit.entries import (
 from mixtailor.mixing.audit.history import History, beginning, read_history, secret_of
 from mixtailor.mixing.audit.merkle import Proof, leaves_of, path_of, root_of
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of, needs_of
-from mixtailor.mixing.audit.store import Lock, Secret, rename, replace, write_all, write_new
+from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, rename, replace, write_all, write_new
 from mixtailor.mixing.entropy import KEY_BYTES, weights_of
 
 
@@ -144,6 +144,10 @@ class AuditTrail:
         if not is_text(run):
             raise ValueError(f"run must be printable text and is {run!r}.")
         secret = Secret(run, secrets.token_bytes(KEY_BYTES), revealed=False)
+        if len(secret.encode()) > LONGEST_SECRET:
+            raise ValueError(
+                f"The name of the run has {len(run)} characters, too many for its secret's file. Shorten it."
+            )
         secret_hash = hashlib.sha256(secret.value).hexdigest()
         first = Commitment(0, BEGINNING, FORMAT, run, __version__, secret_hash, names, shares, needs_of(pool, needs))
         line = encode(first)

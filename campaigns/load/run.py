@@ -23,7 +23,7 @@ FLAT = 32 << 20  # bytes that memory may grow by after the first minute: allocat
 def campaign(
     minutes: float, seed: int, *, n: int = 12, d: int | None = None, state: Path | None = None
 ) -> dict[str, Any]:
-    """Aggregate n rows of d coordinates, the most that fit by default, for so many minutes; then from threads and forks."""
+    """Aggregate n rows of d coordinates, by default the most that fit, for so many minutes; then threads and forks."""
     d = fitting(n) if d is None else d
     rng = np.random.default_rng(seed)
     rows = np.empty((n, d), np.float32)

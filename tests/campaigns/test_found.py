@@ -4,8 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import mixtailor as mt
+from mixtailor.testing.laws import FixedKey
+from mixtailor.updates.device import on_device
 
 LARGEST = np.finfo(np.float64).max
 LEAST = np.finfo(np.float64).smallest_subnormal
@@ -105,3 +108,60 @@ def test_a_far_row_leaves_the_scores_of_others_as_they_are() -> None:
     assert usual is not None and found is not None
     assert np.array_equal(found[:9], usual[:9])
     assert found[9] == LARGEST
+
+
+FRONTS = [None, mt.Resampling(repeats=2), mt.Bucketing(size=2)]
+
+
+@pytest.mark.parametrize("front", FRONTS, ids=repr)
+@pytest.mark.parametrize("device", [False, True])
+@pytest.mark.parametrize(
+    ("honest", "far"), [(1e20, 1e155), (1e57, LARGEST), (1e120, 1e200), (1e200, 1e250), (1.0, LARGEST)]
+)
+def test_a_row_whose_squared_distance_overflows_does_not_pull_the_geometric_median(
+    front: mt.PreAggregation | None, device: bool, honest: float, far: float
+) -> None:
+    """Its distance counted as 1e150, so that its weight was as much too large, and its pull had no bound."""
+    rows = honest * np.random.default_rng(6).normal(size=(11, 3))
+    rows[4] = far * np.array([-1.0, 1.0, -1.0])
+    rule = mt.GeometricMedian() if front is None else front >> mt.GeometricMedian()
+    for seed in range(5):
+        sent = on_device(torch.from_numpy(rows)) if device else rows
+        found = np.asarray(rule.aggregate(sent, entropy=FixedKey(seed)).update)
+        assert np.abs(found).max() < 3 * honest
+
+
+@pytest.mark.parametrize("front", FRONTS, ids=repr)
+@pytest.mark.parametrize("rule", [mt.GeometricMedian(), mt.Krum(2), mt.SMEA(2), mt.CAF(2), mt.DnC(2)], ids=repr)
+@pytest.mark.parametrize("power", [-1000, -700, -500, 480, 700, 900])
+def test_rows_in_a_unit_whose_square_is_no_number(front: mt.PreAggregation | None, rule: mt.Rule, power: int) -> None:
+    """The answer is that of the same rows in a usual unit, with a row a thousand million times as far as the others."""
+    rows = np.random.default_rng(7).normal(size=(15, 4))
+    rows[2] = 1e9
+    chain = rule if front is None else front >> rule
+    expected = chain.aggregate(rows, entropy=FixedKey(3)).update
+    found = chain.aggregate(np.ldexp(rows, power), entropy=FixedKey(3)).update
+    np.testing.assert_allclose(np.ldexp(found, -power), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("near", [LEAST, 6.28262969e-235, 1e-160])
+@pytest.mark.parametrize("far", [-5.23534783e173, 0.0, LARGEST])
+def test_mixed_rows_whose_squared_distance_vanishes_do_not_tie_with_equal_rows(near: float, far: float) -> None:
+    """Their distances follow from squares, unless these are no numbers."""
+    rows = np.zeros((9, 2))
+    rows[0], rows[3] = near, far
+    for rule in (mt.Krum(2), mt.MultiKrum(2), mt.GeometricMedian(), mt.Medoid()):
+        for seed in range(5):
+            found = (mt.Resampling(repeats=1) >> rule).aggregate(rows, entropy=FixedKey(seed)).update
+            assert np.array_equal(found, [0.0, 0.0]), rule
+
+
+def test_a_near_copy_does_not_put_the_others_out_of_range() -> None:
+    """Most rows are equal: what is near to them is no unit for what is not."""
+    rows = np.random.default_rng(8).normal(size=(12, 3))
+    rows[:7] = 0.0
+    copied = rows.copy()
+    copied[0, 0] = LEAST
+    for rule in (mt.Bucketing(size=2) >> mt.GeometricMedian(), mt.DnC(2), mt.CAF(2), mt.SMEA(2), mt.Krum(2)):
+        expected, found = (rule.aggregate(given, entropy=FixedKey(2)).update for given in (rows, copied))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)

@@ -9,6 +9,7 @@ from mixtailor.kernels._numba import copy, helper, kernel
 
 __all__ = [
     "distinct",
+    "have_squares",
     "in_range",
     "krum_picks",
     "median",
@@ -126,6 +127,15 @@ def _middle(distances: Array, rows: int) -> int:
 def medoid(distances: Array) -> int:
     """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
     return _middle(distances, len(distances))
+
+
+@kernel
+def have_squares(lengths: Array, most: float) -> bool:
+    """Whether all lengths that are not zero are between 1 / most and most."""
+    sound = True
+    for i in range(len(lengths)):
+        sound = sound and (lengths[i] == 0.0 or 1.0 / most < lengths[i] < most)
+    return sound
 
 
 @kernel

@@ -93,7 +93,10 @@ class GeometricMedian(Rule):
 
     def _euclidean(self, updates: Updates) -> Point:
         distances = updates.distances(2.0)
-        middle, products = updates.about_medoid()
+        middle, products, unit = updates.about_medoid()
+        if unit != 1.0:
+            with np.errstate(over="ignore"):  # as far away as that, rows have no weight
+                distances = distances / unit
         found = euclidean_median(
             distances, products, middle, SMOOTHING, float(self.tolerance), _BEYOND, self.limit or 10_000
         )

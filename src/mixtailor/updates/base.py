@@ -229,7 +229,9 @@ class Updates(Passes):
         if p == 2.0 and isinstance(point, Combination) and point.updates.root is self.root:
             aim = point.weights @ point.updates.weights
             if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
-                return geometry.distances_to(self.root, self.weights, aim)
+                known = geometry.distances_to(self.root, self.weights, aim)
+                if known is not None:
+                    return known
         return self._to_points(point, float(p))
 
     def known_distances_to(self, aim: Floats) -> Floats | None:
@@ -297,17 +299,18 @@ class Updates(Passes):
         beside = self.beside(about)
         return beside.products(beside.row(self.n))[: self.n, : self.n]
 
-    def about_medoid(self) -> tuple[int, Floats]:
-        """The row whose floor(n/2)-th nearest other row is closest, and the inner products of the rows about it.
+    def about_medoid(self) -> tuple[int, Floats, float]:
+        """The row whose floor(n/2)-th nearest other row is closest, the inner products of the rows about it in squares
+        of a unit, and the unit: 1 unless float64 cannot hold squares of the distances.
 
         Fewer than half of the rows cannot move it, so that near rows keep their digits.
         """
         rows = self._rows_of_root()
         if rows is not None:
-            known = geometry.centred(self.root, rows)
-            return known.middle, known.products
-        middle = geometry.medoid(self.distances(2.0))
-        return middle, self.products(self.row(middle))
+            return geometry.rows_about_medoid(self.root, rows)
+        distances, weights = self.distances(2.0), self.weights
+        middle = geometry.medoid(distances)
+        return middle, *geometry.products_in_units(self.root, weights - weights[middle], distances[middle])
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""

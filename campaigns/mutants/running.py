@@ -24,7 +24,7 @@ from campaigns.mutants.sites import Mutant, mutants
 FOLDERS = ("rules", "mixing", "preaggregation")
 SLOW = 6.0  # tests that take longer, by the processor, are left out: they kill nothing that others do not
 MOST = 25.0  # seconds of tests, by what they took without a fault, that a mutant is given
-PATIENCE = 900.0  # seconds after which a child that waits for ever is killed
+PATIENCE = 180.0  # seconds after which a child that waits for ever is killed
 
 
 def all_mutants(root: Path) -> list[Mutant]:

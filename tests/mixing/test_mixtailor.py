@@ -77,12 +77,47 @@ def test_what_n_forbids_leaves_the_pool_with_a_warning_once() -> None:
         warnings.simplefilter("error")
         kinds = {type(rule.aggregate(ROWS).rule).__name__ for _ in range(40)}
     assert "Bulyan" not in kinds
+
+
+def test_a_pool_of_which_one_is_left() -> None:
+    """It is named who leaves, once; what is left answers."""
     rule = mt.MixTailor([mt.Krum(4), mt.Bulyan(4)])
     with pytest.raises(ValueError, match="needs at least 11 rows"):
         rule(ROWS[:10])
-    with pytest.warns(UserWarning, match="1 of 2 rules leave the pool at n = 12"):
+    with pytest.warns(UserWarning, match=r"1 of 2 rules leave the pool at n = 12: Bulyan \(n >= 4f \+ 3\)\. "):
+        assert rule.aggregate(ROWS).rule == mt.Krum(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         rule(ROWS)
-    assert (rule.tolerates(12), rule.tolerates(10), rule.admissible(10)) == (4, 0, ())
+    assert (rule.admissible(12), rule.admissible(10)) == ((0,), ())
+
+
+def test_a_pool_withstands_what_its_weakest_member_withstands() -> None:
+    pool = mt.MixTailor([mt.Krum(3), mt.Comed(), mt.Krum(1)])
+    assert pool.tolerates(12) == pool.declared_f() == 1
+    assert mt.MixTailor([mt.Krum(4)]).tolerates(10) == 0
+    assert mt.MixTailor([mt.Comed()]).declared_f() is None and mt.MixTailor([mt.Comed()]).tolerates(12) == 5
+    assert set(mt.MixTailor([mt.Comed(), mt.CGE(1)]).missing_laws()) == {"translation"}
+
+
+def test_what_a_drawn_rule_does_at_random_comes_from_the_same_source() -> None:
+    """A source given with the call or with the mixture gives the draw first, then the key of what is drawn."""
+    chain = mt.Bucketing(size=2) >> mt.TrimmedMean(1)
+    drawn, other = mt.SeededEntropy(4), mt.SeededEntropy(4)
+    drawn.index(None, 2)
+    expected = chain(ROWS, entropy=drawn)
+    assert not np.array_equal(expected, chain(ROWS, entropy=drawn)), "the buckets do move"
+    assert np.array_equal(mt.MixTailor([chain, chain])(ROWS, entropy=other), expected)
+    assert np.array_equal(mt.MixTailor([chain, chain], entropy=mt.SeededEntropy(4))(ROWS), expected)
+    assert other.state()["counters"] == {"draw": 1, "preaggregation": 1}
+
+
+def test_a_mixture_inside_another_rule_says_what_it_drew() -> None:
+    """Drawn from the call's own randomness, with the shares that the rows it sees leave."""
+    inner = mt.MixTailor([mt.Comed(), mt.Mean(), mt.Krum(5)], [0.75, 0.25, 0.0])
+    rule = mt.Bulyan(1, then=inner)
+    found = {rule.aggregate(ROWS, entropy=mt.SeededEntropy(seed)).facts["drawn"] for seed in range(20)}
+    assert found == {"Comed()", "Mean()"}
 
 
 def test_rows_that_arrive_do_not_choose_the_pool() -> None:
@@ -146,6 +181,8 @@ def test_the_coefficient_is_the_largest_of_what_may_be_drawn() -> None:
     assert krum is not None and comed is not None and krum != comed
     assert mt.MixTailor([mt.Krum(2), mt.Comed()]).kappa(12, 2, 5) == max(krum, comed)
     assert mt.MixTailor([mt.Comed(), mt.Bulyan(4)]).kappa(12, 2, 5) == comed
+    least = mt.Krum(2).kappa(7, 2, 5)
+    assert mt.MixTailor([mt.Krum(2)]).kappa(7, 2, 5) == least is not None
     assert mt.MixTailor([mt.Comed(), mt.Mean()]).kappa(12, 2, 5) is None
     assert mt.MixTailor([mt.Bulyan(4)]).kappa(12, 2, 5) is None
 

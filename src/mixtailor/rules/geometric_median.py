@@ -121,12 +121,12 @@ class GeometricMedian(Rule):
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
                 return aim, iteration, residual
-            stale += 1
+            stale += not plain  # plain steps need not shorten each time
             if residual < least:
                 best, least, stale = aim, residual, 0
             elif stale > 2 * _MEMORY:
                 # Extrapolation led astray: go on from the best by plain steps, more of them each time that happens.
-                tried, weights, plain, patience, stale = [], best, patience, 2 * patience, 0
+                tried, weights, plain, patience, stale = [], best, patience, 4 * patience, 0
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]
             weights, plain = (aim, plain - 1) if plain else (_extrapolated(tried), 0)

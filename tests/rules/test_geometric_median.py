@@ -1,0 +1,128 @@
+"""The geometric median: where it stops, what it tells, and what extrapolation must not break."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from mixtailor.rules import GeometricMedian
+from mixtailor.updates.receive import receive
+
+OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
+ROWS = np.random.default_rng(0).normal(size=(12, 30))
+
+# Here Anderson's steps go astray, and only plain ones in between find the way.
+HARD = {
+    "grid": [
+        [0, -1], [3, 2], [0, 2], [1, 2], [0, -2], [-3, 2], [-2, 3], [0, -3], [3, -2], [1, 3], [-1, -2]
+    ],
+    "far": [[2e6, 2e6], [3, 0], [1, -2], [0, -3], [2, -2], [3, 2], [2, -1], [-1, -3], [-1, -3]],
+    "near a row": [
+        [1.98, 0.7], [0.69, 0.34], [0.3, 0.24], [0.34, -0.47], [0.36, -0.17], [-0.21, -0.68], [1.71, -0.06],
+        [0.2, 0.4], [0.35, -0.61], [-0.69, 0.07], [0.53, -0.7], [-0.3, -0.39], [-0.32, -2.16],
+    ],
+}  # fmt: skip
+
+
+def away(rows: np.ndarray, point: np.ndarray, p: float) -> np.ndarray:
+    return np.linalg.norm(rows - point, ord=p, axis=1)
+
+
+def inverse(distances: np.ndarray, least: float) -> np.ndarray:
+    weights = 1 / np.maximum(distances, least)
+    return weights / weights.sum()
+
+
+def test_by_hand() -> None:
+    """Of a triangle with an angle above 120 degrees it is that corner; of an equilateral one, the middle."""
+    flat = np.array([[-2.0, 0.5], [2.0, 0.5], [0.0, 0.0]])
+    np.testing.assert_allclose(GeometricMedian()(flat), [0.0, 0.0], atol=1e-5)
+    even = np.array([[1.0, 0.0], [-0.5, math.sqrt(0.75)], [-0.5, -math.sqrt(0.75)]])
+    np.testing.assert_allclose(GeometricMedian()(even), [0.0, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("p", OTHER)
+def test_one_pass_written_out(p: float) -> None:
+    """Weights from the median, their combination, the weights from there: the answer, and how much they moved."""
+    start = np.median(ROWS, axis=0)
+    least = 1e-6 * float(np.median(away(ROWS, start, p)))
+    first = inverse(away(ROWS, start, p), least)
+    second = inverse(away(ROWS, first @ ROWS, p), least)
+    residual = np.abs(second - first).max() / first.max()
+    with pytest.warns(
+        RuntimeWarning, match=rf"p=.*limit=1\) stopped after 1 iterations with a residual of {residual:.2g}"
+    ):
+        result = GeometricMedian(p=p, limit=1).aggregate(ROWS)
+    np.testing.assert_allclose(result.weights, second, rtol=1e-9)
+    assert result.iterations == 1 and result.residual == pytest.approx(residual)
+
+
+@pytest.mark.parametrize("p", OTHER)
+@pytest.mark.parametrize("kind", HARD)
+def test_weights_are_inverse_to_the_distances_from_the_answer(kind: str, p: float) -> None:
+    """To the tolerance and within the default limit, also where extrapolation is no help; a warning is an error."""
+    rows = np.array(HARD[kind], dtype=float)
+    result = GeometricMedian(p=p).aggregate(rows)
+    assert result.weights is not None and result.residual is not None and 1 < (result.iterations or 0) <= 100
+    assert result.residual <= 1e-6
+    least = 1e-6 * float(np.median(away(rows, np.median(rows, axis=0), p)))
+    expected = inverse(away(rows, result.update, p), least)
+    assert np.abs(result.weights - expected).max() <= 3e-6 * expected.max()
+
+
+def test_extrapolation_saves_passes() -> None:
+    """Gaussian rows in five norms: five to seven readings each, where plain steps take 13 to 20."""
+    taken = [GeometricMedian(p=p).aggregate(ROWS + k).iterations for p in OTHER for k in range(2)]
+    assert max(taken) <= 8 and min(taken) > 1
+
+
+def test_a_limit_of_a_hundred_passes() -> None:
+    """What rounding keeps out of reach stops there, with the best value found."""
+    rule = GeometricMedian(p=3, tolerance=1e-300)
+    with pytest.warns(RuntimeWarning, match="stopped after 100 iterations with a residual of"):
+        result = rule.aggregate(ROWS + 1e6)
+    assert result.iterations == 100 and 0 < (result.residual or 0) < 1e-9
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_where_most_rows_are_equal_they_are_the_answer(p: float) -> None:
+    rows = np.array([[1.0, 2.0]] * 4 + [[5.0, 9.0], [7.0, -1.0], [0.0, 0.0]])
+    result = GeometricMedian(p=p).aggregate(rows)
+    np.testing.assert_array_equal(result.update, [1.0, 2.0])
+    assert (result.iterations, result.residual) == (0, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_rows_so_far_that_their_weight_is_lost_have_none(scale: float) -> None:
+    """Beyond 1e140 median distances; a row at 1e130 of them still has its 1e-130."""
+    for far, weight in ((1e130, True), (1e150, False)):
+        rows = scale * ROWS
+        rows[3] *= far
+        result = GeometricMedian(p=3).aggregate(rows)
+        assert result.weights is not None and (result.weights[3] > 0) == weight and np.isfinite(result.update).all()
+
+
+@pytest.mark.parametrize("p", [1.0, math.inf])
+def test_the_least_numbers_are_weighed_like_any_others(p: float) -> None:
+    """Rows of some thousand times the least number: 1e-6 of their distances is zero, and no weight infinite."""
+    whole = np.round(1000 * ROWS[:, :3])
+    whole[4] = np.median(np.delete(whole, 4, axis=0), axis=0)  # at the start, where the smoothing counts
+    expected = GeometricMedian(p=p).aggregate(whole)
+    result = GeometricMedian(p=p).aggregate(whole * 2.0**-1074)
+    assert result.weights is not None and expected.weights is not None
+    np.testing.assert_allclose(result.weights, expected.weights, rtol=1e-3)
+    np.testing.assert_allclose(result.update * 2.0**1000 * 2.0**74, expected.update, atol=1.0)
+
+
+def test_answers_are_remembered_by_norm() -> None:
+    """Several medians on one home of updates, as in a pool that is looked at as a whole."""
+    home = receive(ROWS).home
+    for p in OTHER:
+        np.testing.assert_array_equal(home.at(GeometricMedian(p=p).decide(home)), GeometricMedian(p=p)(ROWS))
+
+
+def test_a_median_that_converges_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (GeometricMedian().aggregate(ROWS).residual or 0) <= 1e-6

@@ -165,3 +165,10 @@ def test_a_near_copy_does_not_put_the_others_out_of_range() -> None:
     for rule in (mt.Bucketing(size=2) >> mt.GeometricMedian(), mt.DnC(2), mt.CAF(2), mt.SMEA(2), mt.Krum(2)):
         expected, found = (rule.aggregate(given, entropy=FixedKey(2)).update for given in (rows, copied))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_the_medoid_of_rows_near_the_largest_number() -> None:
+    """Distances beyond 1e290 all counted as that, and the row of the lowest index won."""
+    rows = 3e300 * np.random.default_rng(10).normal(size=(3, 40))
+    rows[0] = LARGEST
+    assert mt.Medoid(p=1).aggregate(rows).selected in ((1,), (2,))

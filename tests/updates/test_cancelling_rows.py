@@ -50,3 +50,21 @@ def test_one_far_row_needs_no_other_reading() -> None:
     weights = np.array([np.isin(np.arange(12), np.argsort(line)[:10]) / 10 for line in home.distances()])
     assert geometry.distances(home, weights) is not None
     assert np.isfinite((mt.NNM(f=2) >> mt.Krum(f=2))(rows)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("far", [1e12, 1e30, 1e37])
+def test_what_cancelled_when_it_was_measured_cancels_in_the_answer(far: float, dtype: type) -> None:
+    """Two far rows with opposite signs make one mixed row; added to others one by one, they leave their rounding."""
+    rows = np.random.default_rng(6).normal(size=(12, 5)).astype(dtype)
+    rows[4], rows[9] = far, -far
+    order = np.array([4, 9, 0, 1, 2, 3, 5, 6, 7, 8, 10, 11])
+    weights = np.zeros((6, 12))
+    weights[np.arange(12) // 2, order] = 0.5
+    mixed = Dense.of(rows).mix(weights)
+    mixed.distances()
+    expected = rows[order[2:]].astype(np.float64).sum(axis=0) / 12
+    np.testing.assert_allclose(mixed.at(mixed.mean()), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        mixed.take([0, 1, 2]).at(mixed.take([0, 1, 2]).mean()), rows[:4].sum(axis=0) / 6, atol=1e-6
+    )

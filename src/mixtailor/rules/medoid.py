@@ -76,7 +76,8 @@ class Medoid(Rule):
 
     def _above(self, updates: Updates, distances: Floats, middle: int) -> Floats:
         """The sums of distances less that of a middle row, far rows taken by themselves."""
-        distances = np.minimum(distances, _SUMMED)
+        if distances.max() > _SUMMED:  # then their sums may overflow
+            distances = distances / (4 * updates.n)
         away = distances[middle]
         above = distances - away
         if self.p == 2.0 and (away <= _SQUARED).all():
@@ -85,7 +86,7 @@ class Medoid(Rule):
             inner = updates.products(updates.row(middle))
             above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
         else:
-            lost = (away > _LOST * np.median(away))[None, :] & (away <= _LOST * np.median(away))[:, None]
-            above[lost] = 0.0
+            lost = away / _LOST > np.median(away)
+            above[np.ix_(~lost, lost)] = 0.0
         scores: Floats = np.sort(above, axis=1).sum(axis=1)
         return scores

@@ -92,6 +92,10 @@ class Updates(Passes):
         self._centred: dict[bytes, geometry.Centred] = {}
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
+    def _by_parts(self) -> bool:
+        """Whether far rows may cancel inside these: combinations are then made of them, and not of the root's rows."""
+        return False
+
     def _rows_of_root(self) -> Integers | None:
         """Which rows of the root these are, no two the same; None where they are no rows of it."""
         return np.arange(self.n) if self.root is self else None

@@ -133,7 +133,10 @@ class Home(Updates):
                 self._check_row(int(used[0]))
                 self.copy_row(int(used[0]), answer)
                 return answer
-            self._fill(self, partial(self._combine_run, answer, weights, used))
+            if updates._by_parts():  # in the order in which they were measured, so that what cancelled there does here
+                self._fill(updates, partial(self._values_run, answer, point))
+            else:
+                self._fill(self, partial(self._combine_run, answer, weights, used))
         elif isinstance(point, Combination):
             self._fill(updates, partial(self._values_run, answer, point))
         elif isinstance(point, Columns):

@@ -57,6 +57,9 @@ class Taken(_View):
     def weights(self) -> Floats:
         return self.parent.weights[self.rows]
 
+    def _by_parts(self) -> bool:
+        return self.parent._by_parts()
+
     def _rows_of_root(self) -> Integers | None:
         theirs = self.parent._rows_of_root()
         return None if theirs is None or len(set(self.rows.tolist())) < self.n else theirs[self.rows]
@@ -89,6 +92,10 @@ class Mixed(_View):
         super().__init__(parent, len(weights))
         self.mixing = weights
         self._weights = weights if parent.root is parent else weights @ parent.weights
+        self._measured = False
+
+    def _by_parts(self) -> bool:
+        return self._measured
 
     def block(self, start: int, stop: int) -> Any:
         return self.engine.mix(self.parent.block(start, stop), self.mixing)
@@ -103,6 +110,7 @@ class Mixed(_View):
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         known = geometry.distances(self.root, self._weights) if 2.0 in norms else None
+        self._measured = self._measured or (2.0 in norms and known is None)
         others = norms if known is None else tuple(p for p in norms if p != 2.0)
         found = self._between(others) if others else {}
         return found if known is None else {**found, 2.0: known}

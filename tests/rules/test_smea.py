@@ -9,6 +9,8 @@ from attacked import FAR, attacked
 
 from mixtailor.preaggregation import NNM
 from mixtailor.rules import MDA, SMEA
+from mixtailor.rules._budget import Budget
+from mixtailor.rules.smea import _leaving
 from mixtailor.testing import climb
 
 
@@ -111,6 +113,33 @@ def test_budget() -> None:
         SMEA(f=6, budget=spent - 1)(rows)
     with pytest.raises(ValueError, match="budget >= 1"):
         SMEA(f=1, budget=0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_none_is_missed_and_the_order_is_lexicographic(seed: int) -> None:
+    """The search for rows that leave, against all subsets: in the order that those who stay have in a lexicon."""
+    random = np.random.default_rng(seed)
+    size = int(random.integers(1, 8))
+    matrix = 3 * random.normal(size=(size, size))
+    matrix = matrix + matrix.T - float(random.choice([0, 2, 6])) * np.eye(size)
+    rows = 10 + np.arange(size)
+    for count in range(1, size + 1):
+        for negative in range(-1, count + 2):
+            found = [sorted(leaving) for leaving in _leaving(matrix, rows, count, negative, 1e-14, Budget(SMEA(0), 1))]
+            expected = [
+                [10 + place for place in places]
+                for places in itertools.combinations(range(size), count)
+                if (np.linalg.eigvalsh(matrix[np.ix_(places, places)]) < 0).sum() >= negative
+            ]
+            assert found == expected[::-1]
+
+
+@pytest.mark.parametrize(
+    ("n", "f", "d", "nodes"), [(14, 6, 20, 580), (12, 5, 4, 63), (10, 4, 50, 47), (9, 3, 2, 2), (20, 3, 5, 68)]
+)
+def test_no_bound_of_the_search_is_lost(n: int, f: int, d: int, nodes: int) -> None:
+    """A branch that ends later than it may gives the same answer: only the nodes tell."""
+    assert SMEA(f).aggregate(np.random.default_rng(0).normal(size=(n, d))).facts["nodes"] == nodes
 
 
 @pytest.mark.parametrize(("n", "f", "d"), [(100, 2, 300), (50, 2, 5), (20, 9, 50), (17, 8, 1)])

@@ -160,7 +160,8 @@ def _better(
 def _leaving(
     matrix: Floats, rows: Integers, count: int, negative: int, slack: float, budget: Budget
 ) -> Iterator[list[int]]:
-    """Sets of `count` rows on which the matrix has so many negative eigenvalues, those of late rows first."""
+    """The sets of `count` rows on which the matrix has so many negative eigenvalues at least, the last ones first: of
+    the rows that stay, the lexicographically first come first."""
     budget.spend()
     if negative == count:  # then no pivot may be positive
         chosen = np.nonzero(matrix.diagonal() < 0)[0]
@@ -169,8 +170,8 @@ def _leaving(
     if negative > count or size < count:
         return
     if negative <= 0:
-        for late in combinations(range(size - 1, -1, -1), count):
-            yield [int(rows[k]) for k in late]
+        for staying in combinations(range(size), size - count):
+            yield [int(row) for row in np.delete(rows, staying)]
             budget.spend()
     elif count == 1:
         for k in np.nonzero(diagonal < 0)[0][::-1]:

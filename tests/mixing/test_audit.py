@@ -398,13 +398,69 @@ def test_the_longest_name_of_a_run_can_be_resumed(log: Path) -> None:
         AuditTrail.resume(longest)
 
 
+def test_a_secret_is_of_one_log(log: Path, tmp_path: Path) -> None:
+    """One of another log is refused, though the runs have one name, or the secret is right and the name is not."""
+    AuditTrail.start(log, POOL, run="r").release()
+    AuditTrail.start(tmp_path / "other", POOL, run="r").release()
+    secret = tmp_path / "run.audit.secret"
+    good = secret.read_text()
+    for bad in ((tmp_path / "other.secret").read_text(), good.replace('"run": "r"', '"run": "s"')):
+        secret.write_text(bad)
+        with pytest.raises(ValueError, match="belongs to another log"):
+            AuditTrail.resume(log)
+
+
+def test_a_secret_that_had_not_its_name_yet_gets_it(log: Path, tmp_path: Path) -> None:
+    """A start that was killed before its last step is finished by the resumption."""
+    AuditTrail.start(log, POOL).release()
+    (tmp_path / "run.audit.secret").rename(tmp_path / "run.audit.secret.new")
+    AuditTrail.resume(log).release()
+    assert {path.name for path in tmp_path.iterdir()} == {"run.audit", "run.audit.secret", "run.audit.lock"}
+
+
+def test_a_half_line_goes_and_the_mode_of_the_log_stays(log: Path) -> None:
+    AuditTrail.start(log, POOL).release()
+    log.chmod(0o640)
+    with log.open("ab") as file:
+        file.write(b"half")
+    before = os.umask(0)
+    try:
+        AuditTrail.resume(log).release()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o640 and entries(log)[1]["dropped"] == 4
+
+
+def test_a_resumption_with_other_odds_is_refused(log: Path) -> None:
+    """With the pool or without it; a pool alone says that its odds are equal."""
+    odds = [0.5, 0.2, 0.1, 0.1, 0.1]
+    AuditTrail.start(log, POOL, odds).release()
+    for pool, wrong in ((POOL, odds[::-1]), (None, odds[::-1]), (POOL, None)):
+        with pytest.raises(ValueError, match="probabilities are not the committed ones: rule 0"):
+            AuditTrail.resume(log, pool, wrong)
+    for pool in (POOL, None):
+        AuditTrail.resume(log, pool, odds).release()
+
+
+def test_a_trail_says_what_state_it_is_in(log: Path) -> None:
+    trail = AuditTrail.start(log, POOL, run="r")
+    trail.draw(rows(0), pool=POOL)
+    assert repr(trail) == f"<AuditTrail {str(log)!r}: run 'r', 1 rounds, open>"
+    trail.release()
+    assert repr(trail).endswith("1 rounds, released>")
+    with AuditTrail.resume(log) as trail:
+        pass
+    assert repr(trail).endswith("1 rounds, closed>")
+
+
 def test_nothing_is_overwritten(log: Path) -> None:
     """A log or a secret that exists is not replaced by a new run; `open` goes on with it."""
     AuditTrail.start(log, POOL, run="one").release()
     with pytest.raises(FileExistsError, match="Resume that run"):
         AuditTrail.start(log, POOL)
-    with pytest.raises(ValueError, match="is the log of run 'one', not of 'two'"):
+    with pytest.raises(ValueError, match="is the log of run 'one', not of 'two'") as refused:
         AuditTrail.open(log, POOL, run="two")
+    assert refused.traceback, "kept, and with it the frames: the log is free all the same"
     with pytest.raises(ValueError, match="another order"):
         AuditTrail.open(log, POOL[::-1])
     with AuditTrail.open(log, POOL, run="one") as trail:
@@ -626,7 +682,8 @@ def test_a_damaged_log_is_not_continued(log: Path, damage: str) -> None:
         "binary": [b"\x80\x04K\x01.\n", *lines],
     }[damage]
     log.write_bytes(b"".join(damaged))
-    with pytest.raises(ValueError, match=r"is damaged|holds no commitment"):
+    where = {"changed": 3, "removed": 2, "swapped": 1, "garbage": 4, "long": 4, "second": 4, "binary": 0}.get(damage)
+    with pytest.raises(ValueError, match="holds no commitment" if where is None else f"Entry {where} of .* is damaged"):
         AuditTrail.resume(log)
     assert log.read_bytes() == b"".join(damaged)
     assert not verify(log).ok

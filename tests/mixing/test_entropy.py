@@ -284,6 +284,8 @@ def test_a_purpose_is_text() -> None:
             source.key(b"draw")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="UTF-8"):
             source.key("\ud800")
+    with pytest.raises(TypeError, match="A purpose must be a string"):
+        SeededEntropy(0).spawn(b"worker")  # type: ignore[arg-type]
 
 
 def test_state_survives_json_and_resumes_every_stream() -> None:

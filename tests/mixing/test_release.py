@@ -64,11 +64,12 @@ def test_without_it_nothing_is_held(clock: Clock) -> None:
 
 
 def test_what_takes_longer_waits_for_the_next_period_and_says_so(clock: Clock) -> None:
-    pool = mt.MixTailor([clock.rule(2.3)], release_after=1.0)
-    started = clock.now
-    with pytest.warns(RuntimeWarning, match=r"took 2\.3 s, longer than release_after = 1 s, and is released after 3 s"):
-        pool(ROWS)
-    assert clock.now - started == pytest.approx(3.0)
+    for spent, every, moment in ((2.3, 1.0, 3.0), (0.7, 0.5, 1.0)):
+        started = clock.now
+        sentence = f"took {spent} s, longer than release_after = {every:g} s, and is released after {moment:g} s"
+        with pytest.warns(RuntimeWarning, match=sentence):
+            mt.MixTailor([clock.rule(spent)], release_after=every)(ROWS)
+        assert clock.now - started == pytest.approx(moment)
 
 
 def test_an_error_is_held_back_too(clock: Clock) -> None:

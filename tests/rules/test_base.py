@@ -1,5 +1,6 @@
 """What the base does for every rule: checks, quarantine, lowering f, names, the Aggregation."""
 
+import dataclasses
 import json
 import math
 import pickle
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.updates import Point, Updates
 
 ROWS = np.random.default_rng(5).normal(size=(12, 40))
 
@@ -103,6 +105,38 @@ def test_f_is_lowered_as_far_as_needed(rule, n, gone, left) -> None:
     assert result.rule == left
     assert len(result.quarantined) == gone
     assert np.allclose(result.update, left(sent[gone:]))
+
+
+@pytest.mark.parametrize(("f", "gone", "left"), [(3, 1, 2), (2, 2, 0), (1, 1, 0)])
+def test_where_no_f_is_low_enough_each_fault_lowers_it_by_one(f, gone, left) -> None:
+    """A subsample of all rows is drawn from those left, and what proved a fault is no longer counted."""
+    result = mt.Subsampled(mt.Krum(f), k=12).aggregate(spoiled(*range(gone)))
+    assert result.rule == mt.Subsampled(mt.Krum(left), k=12)
+    assert np.array_equal(result.update, mt.Krum(left)(ROWS[gone:]))
+
+
+def test_f_reaches_every_part_of_a_rule_of_ones_own() -> None:
+    """Parts are found by the fields of a class, also of one that was defined just now."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Own(mt.Rule):
+        inner: mt.Rule
+        before: mt.PreAggregation
+        name: str = "own"
+
+        requirement = "what its part needs"
+        cost = "nothing"
+
+        def min_rows(self) -> int:
+            return self.inner.min_rows()
+
+        def decide(self, updates: Updates) -> Point:
+            return self.inner.decide(self.before.prepare(updates))
+
+    rule = Own(mt.Krum(2), mt.NNM(2))
+    assert rule.declared_f() == 2 and rule.with_f(2) is rule
+    assert rule.with_f(1) == Own(mt.Krum(1), mt.NNM(1))
+    assert repr(rule) == "Own(inner=Krum(f=2), before=NNM(f=2))"
 
 
 def test_the_same_randomness_on_a_restart() -> None:

@@ -183,8 +183,8 @@ class Rule(Part):
         for lower in range(min(gone, f) + 1):
             candidate = self.with_f(f - lower)
             if candidate.min_rows() <= n:
-                return candidate
-        return self.with_f(max(0, f - gone))
+                break
+        return candidate
 
 
 def _names(workers: Sequence[object] | None, n: int) -> tuple[object, ...]:

@@ -41,12 +41,10 @@ def read_history(path: str) -> History:
     history: History | None = None
     try:
         for number, line in enumerate(lines_of(path)):
-            if not line.endswith(b"\n"):
-                if history is None:
-                    break
+            if line.endswith(b"\n"):
+                history = _follow(history, number, line)
+            elif history is not None:
                 history.half = line
-                break
-            history = _follow(history, number, line)
     except (EntryError, LongLineError) as error:
         where = 0 if history is None else history.entries
         raise ValueError(

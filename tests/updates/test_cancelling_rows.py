@@ -1,11 +1,15 @@
 """Far rows that cancel inside a mixed row: squares have no digits of what is left."""
 
+import math
+
 import numpy as np
 import pytest
 
 import mixtailor as mt
 from mixtailor.updates import geometry
+from mixtailor.updates.base import Call
 from mixtailor.updates.dense import Dense
+from mixtailor.updates.differences import Differences
 
 
 def bucketed(far: float, *, dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
@@ -68,3 +72,19 @@ def test_what_cancelled_when_it_was_measured_cancels_in_the_answer(far: float, d
     np.testing.assert_allclose(
         mixed.take([0, 1, 2]).at(mixed.take([0, 1, 2]).mean()), rows[:4].sum(axis=0) / 6, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("as_differences", [False, True])
+@pytest.mark.parametrize("rule", [mt.MultiKrum(f=2, p=1), mt.MultiKrum(f=2), mt.GeometricMedian(p=3)], ids=repr)
+def test_what_cancels_in_a_mean_leaves_nothing_in_the_answer(rule: mt.Rule, as_differences: bool) -> None:
+    """Some keys put the two far rows into one mean: the answer is what its weights say, without rounding."""
+    rows = np.random.default_rng(7).normal(size=(14, 5)).astype(np.float32)
+    rows[4], rows[9] = 1e30, -1e30
+    sent = Differences(Dense.of(np.vstack([rows, np.zeros((1, 5), np.float32)])), Call()) if as_differences else rows
+    cancelled = 0
+    for seed in range(40):
+        found = (mt.Resampling(repeats=2) >> rule).aggregate(sent, entropy=mt.SeededEntropy(seed))
+        cancelled += found.weights is not None and found.weights[4] > 0
+        exact = [math.fsum(found.weights * column) for column in rows.T.astype(np.float64)]
+        np.testing.assert_allclose(found.update, exact, atol=1e-5)
+    assert cancelled > 2

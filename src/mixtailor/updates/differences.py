@@ -1,6 +1,7 @@
 """Rows as differences to a base, which are never made: most questions do not care where the origin is."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -106,6 +107,10 @@ class Differences(Home):
 
     def evaluate(self, point: Point) -> Any:
         if isinstance(point, Combination) and point.updates.root is self:
+            if point.updates._by_parts():
+                answer = self.new()
+                self._fill(point.updates, partial(self._values_run, answer, point))
+                return answer
             weights = (point.weights @ point.updates.weights) * self._factors
             return self.whole.evaluate(self.whole.combine(np.append(weights, -weights.sum())))
         if (

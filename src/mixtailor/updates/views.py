@@ -92,12 +92,14 @@ class Mixed(_View):
         super().__init__(parent, len(weights))
         self.mixing = weights
         self._weights = weights if parent.root is parent else weights @ parent.weights
-        self._measured = False
+        self._made = False
 
     def _by_parts(self) -> bool:
-        return self._measured
+        # What was decided from rows that were made has their rounding; what was from the root's distances has not.
+        return self._made
 
     def block(self, start: int, stop: int) -> Any:
+        self._made = True
         return self.engine.mix(self.parent.block(start, stop), self.mixing)
 
     def coordinates(self, which: Integers) -> Floats:
@@ -110,8 +112,8 @@ class Mixed(_View):
 
     def _measure(self, norms: tuple[float, ...]) -> dict[float, Floats]:
         known = geometry.distances(self.root, self._weights) if 2.0 in norms else None
-        self._measured = self._measured or (2.0 in norms and known is None)
         others = norms if known is None else tuple(p for p in norms if p != 2.0)
+        self._made = self._made or bool(others)
         found = self._between(others) if others else {}
         return found if known is None else {**found, 2.0: known}
 

@@ -75,7 +75,8 @@ def faults(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         yield "operator", ast.AugAssign(node.target, OPERATORS[type(node.op)](), node.value)
         yield "dropped", ast.Pass()
     elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield "constant", ast.Constant(node.value + 1)
+        # One more is no other number beyond 2^53.
+        yield "constant", ast.Constant(node.value + 1 if node.value + 1 != node.value else 2 * node.value)
     elif isinstance(node, ast.Constant) and type(node.value) is bool:
         yield "constant", ast.Constant(not node.value)
     elif isinstance(node, ast.BoolOp):
@@ -85,7 +86,8 @@ def faults(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
         yield "return", ast.Return(ast.Constant(None))
     elif isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-        yield "dropped", ast.Pass()
+        # A function can only be given code that asks for the same cells, and `super()` asks for that of the class.
+        yield "dropped", ast.Expr(ast.Name("__class__", ast.Load())) if _calls_super(node) else ast.Pass()
     elif isinstance(node, (ast.If, ast.While, ast.IfExp)) and not _has_faults_of_its_own(node.test):
         changed = copy.deepcopy(node)
         changed.test = ast.UnaryOp(ast.Not(), node.test)
@@ -101,6 +103,10 @@ def faults(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def _has_faults_of_its_own(test: ast.expr) -> bool:
     return (isinstance(test, ast.Compare) and len(test.ops) == 1) or isinstance(test, ast.UnaryOp)
+
+
+def _calls_super(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Name) and inner.id == "super" for inner in ast.walk(node))
 
 
 def _is_none(node: ast.AST) -> bool:

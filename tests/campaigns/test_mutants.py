@@ -52,15 +52,17 @@ def test_every_kind_of_fault_is_found_and_none_in_words(tmp_path: Path) -> None:
 
 
 def test_a_planted_fault_is_there_in_the_child_alone() -> None:
-    """Krum that takes the largest score, everywhere that Krum is; and a default, in the signature, too."""
-    rows = np.array([[1.0], [1.1], [0.9], [1.0], [50.0]])
+    """Krum that takes the second row, or any f, everywhere that Krum is; and a default, in the signature, too."""
+    rows = np.array([[1.0], [1.1], [0.85], [1.4], [50.0]])
     path = "src/mixtailor/rules/krum.py"
     found = mutants(ROOT, path)
-    largest = next(mutant for mutant in found if mutant.after == "scores.argmax")
+    second = next(mutant for mutant in found if (mutant.inside, mutant.before) == ("Krum.decide", "0"))
+    unchecked = next(mutant for mutant in found if mutant.before == "super().__post_init__()")
     other = next(mutant for mutant in found if mutant.target == "power")
     loaded = functions(ROOT / "src")
     for mutant, works in (
-        (largest, lambda: float(mt.Krum(1)(rows)[0]) == 50.0),
+        (second, lambda: float(mt.Krum(1)(rows)[0]) == 1.1),
+        (unchecked, lambda: mt.Krum(-1).f == -1),
         (other, lambda: mt.Krum.__init__.__kwdefaults__["power"] == 3),
     ):
         child = os.fork()

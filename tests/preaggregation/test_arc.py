@@ -85,6 +85,7 @@ def test_coefficient() -> None:
     assert mixed is not None
     assert (ARC(f=2) >> NNM(f=2) >> Comed()).kappa(12, 2, 5) == pytest.approx(mixed + 4 / 8)
     assert (ARC(f=2) >> Mean()).kappa(12, 2, 5) is None
+    assert (ARC(f=2) >> Comed()).kappa(4, 2, 5) is None, "half of the rows"
 
 
 def excess(rows: NDArray[np.float64], f: int) -> float:

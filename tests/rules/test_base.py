@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import samples
 
 import mixtailor as mt
 from mixtailor.updates import Point, Updates
@@ -40,6 +41,21 @@ def spoiled(*rows: int) -> np.ndarray:
 def test_wrong_arguments_raise_at_construction(make, error, sentence) -> None:
     with pytest.raises(error, match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    ("part", "parameter", "value"),
+    [
+        (part, name, value)
+        for part in samples.rules() + samples.preaggregations()
+        for name, value in (("f", -1), ("p", 0.5))
+        if hasattr(part, name)
+    ],
+    ids=repr,
+)
+def test_f_and_p_are_checked_wherever_they_are(part, parameter, value) -> None:
+    with pytest.raises(ValueError, match=rf"{type(part).__name__} needs .*{parameter} = {value}"):
+        dataclasses.replace(part, **{parameter: value})
 
 
 def test_too_few_rows() -> None:

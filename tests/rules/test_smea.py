@@ -77,6 +77,9 @@ def test_ties_go_to_the_lexicographically_first() -> None:
     assert SMEA(f=4).aggregate(np.eye(9)).selected == (0, 1, 2, 3, 4)
     assert SMEA(f=2).aggregate(np.ones((6, 3))).selected == (0, 1, 2, 3)
     assert SMEA(f=2).aggregate(np.array([[7.0], [1.0], [1.0], [1.0], [9.0]])).selected == (1, 2, 3)
+    # Three rows are equal, and which of them leaves is the same: rounding must not miss the last.
+    cross = np.array([[0, 0], [1, -1], [-1, 0], [0, -1], [-1, 0], [1, 1], [-1, 0], [0, 1]], dtype=float)
+    assert SMEA(f=1).aggregate(cross).selected == (0, 1, 2, 3, 4, 5, 7)
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
     assert SMEA(f=1).aggregate(square).selected == (0, 1, 2, 3)
 
@@ -125,13 +128,15 @@ def test_none_is_missed_and_the_order_is_lexicographic(seed: int) -> None:
     rows = 10 + np.arange(size)
     for count in range(1, size + 1):
         for negative in range(-1, count + 2):
-            found = [sorted(leaving) for leaving in _leaving(matrix, rows, count, negative, 1e-14, Budget(SMEA(0), 1))]
+            budget = Budget(SMEA(0), 1)
+            found = [sorted(leaving) for leaving in _leaving(matrix, rows, count, negative, 1e-14, budget)]
             expected = [
                 [10 + place for place in places]
                 for places in itertools.combinations(range(size), count)
                 if (np.linalg.eigvalsh(matrix[np.ix_(places, places)]) < 0).sum() >= negative
             ]
             assert found == expected[::-1]
+            assert negative > 0 or budget.spent == 1 + len(found), "also sets that are had for nothing are counted"
 
 
 @pytest.mark.parametrize(

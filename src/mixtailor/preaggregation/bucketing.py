@@ -50,7 +50,6 @@ class Bucketing(PreAggregation):
     cost: ClassVar[str] = "O(n d)"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_count("Bucketing", "size", self.size)
 
     def after(self, n: int, f: int) -> tuple[int, int]:

@@ -56,7 +56,6 @@ class Clipping(PreAggregation):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_positive("Clipping", "radius", self.radius)
 
     def after(self, n: int, f: int) -> tuple[int, int]:

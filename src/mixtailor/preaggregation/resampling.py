@@ -55,7 +55,6 @@ class Resampling(PreAggregation):
     cost: ClassVar[str] = "O(s n d)"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_count("Resampling", "repeats", self.repeats)
 
     def after(self, n: int, f: int) -> tuple[int, int]:

@@ -65,7 +65,6 @@ class CenteredClipping(Rule):
     lacks: ClassVar[Mapping[str, str]] = {"scale": "tau is a length in the units of the updates"}
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_positive("CenteredClipping", "tau", self.tau)
         check_count("CenteredClipping", "iterations", self.iterations)
 

@@ -61,7 +61,6 @@ class Subsampled(Rule):
     reads_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "rule", as_rule(self.rule))
         check_count("Subsampled", "k", self.k)
         if self.k < self.rule.min_rows():

@@ -62,7 +62,7 @@ class Campaign:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = self._baseline(session)
+        items = self._repeated(self._baseline(session))
         loaded = functions(self.root / "src")
         with self.results.open("a", encoding="utf-8") as file:
             for count, mutant in enumerate(self.wanted):
@@ -89,10 +89,10 @@ class Campaign:
                     called.add(frame.f_code)
 
             after = session.items[place + 1] if place + 1 < len(session.items) else None
-            self.failed, started = False, time.process_time()
+            started = time.process_time()
             sys.setprofile(watch)
             try:
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                self._run(item, after)
             finally:
                 sys.setprofile(None)
             self.took[item.nodeid] = time.process_time() - started
@@ -106,6 +106,47 @@ class Campaign:
                 }
                 kept.append(item)
         print(f"{len(kept)} of {len(session.items)} tests, {sum(self.took.values()):.0f} s", flush=True)
+        return kept
+
+    def _run(self, item: pytest.Item, after: pytest.Item | None) -> bool:
+        """Whether a test passes. It can be run again: a doctest, which a run empties of its names, gets them back."""
+        self.failed = False
+        names = getattr(getattr(item, "dtest", None), "globs", {})
+        kept = dict(names)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+        names.update(kept)
+        return not self.failed
+
+    def _all_pass(self, items: Sequence[pytest.Item], told: int | None = None) -> bool:
+        """Run tests until one fails. Each that passed is told by a byte."""
+        for place, item in enumerate(items):
+            # A test that no longer ends is noticed; the signal ends the child. Time of the processor, not of the
+            # clock: on a busy machine a slow child is no sign of a fault.
+            signal.setitimer(signal.ITIMER_PROF, 5.0 + 6.0 * self.took[item.nodeid])
+            if not self._run(item, items[place + 1] if place + 1 < len(items) else None):
+                return False
+            if told is not None:
+                os.write(told, b".")
+        return True
+
+    def _repeated(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """The tests that pass again, in a child, without a fault: of the others a failure tells nothing."""
+        kept, left = [], sorted(items, key=lambda item: self.took[item.nodeid])
+        while left:
+            reading, writing = os.pipe()
+            child = os.fork()
+            if not child:
+                with _silence():
+                    self._all_pass(left, writing)
+                os._exit(0)
+            os.close(writing)
+            with open(reading, "rb") as file:
+                passed = len(file.read())
+            os.waitpid(child, 0)
+            kept += left[:passed]
+            for item in left[passed : passed + 1]:
+                print(f"not used, since it fails when it is run again: {item.nodeid}", flush=True)
+            left = left[passed + 1 :]
         return kept
 
     def _chosen(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -148,22 +189,20 @@ class Campaign:
         return {0: "survived", 3: "not planted"}.get(status, "killed"), len(items)
 
     def _child(self, mutant: Mutant, items: Sequence[pytest.Item], loaded: Functions) -> int:
-        with contextlib.suppress(BaseException), open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
-            os.dup2(nowhere.fileno(), 2)
+        with _silence():
             if not plant(self.root, mutant, loaded):
                 return 3
-            for place, item in enumerate(items):
-                self.failed = False
-                # A test that no longer ends is noticed; the signal ends the child. Time of the processor, not of the
-                # clock: on a busy machine a slow child is no sign of a fault.
-                signal.setitimer(signal.ITIMER_PROF, 5.0 + 6.0 * self.took[item.nodeid])
-                after = items[place + 1] if place + 1 < len(items) else None
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-                if self.failed:
-                    return 1
-            return 0
+            return 0 if self._all_pass(items) else 1
         return 1
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Neither words nor exceptions leave a child."""
+    with contextlib.suppress(BaseException), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+        yield
 
 
 def chosen_mutants(root: Path, results: Path, seed: int, matching: str) -> list[Mutant]:

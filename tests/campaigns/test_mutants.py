@@ -78,6 +78,8 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
         "import numpy as np\nimport mixtailor as mt\n"
         "def test_mean():\n    assert mt.Mean()(np.array([[1.0], [3.0]])).tolist() == [2.0]\n"
         "def test_nothing():\n    mt.Mean().tolerates(5)\n"
+        "def test_once(seen=[]):\n    mt.Mean().tolerates(5)\n    seen.append(1)\n    assert len(seen) == 1\n"
+        "def passes_again():\n    '''\n    >>> mt.Mean().tolerates(5)\n    0\n    '''\n"
     )
     results = tmp_path / "results.jsonl"
     command = [sys.executable, "-m", "campaigns.mutants", "--matching", "rules/mean.py", "--results", str(results)]
@@ -88,6 +90,8 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
     assert by["Mean.decide", "return"] == "killed", done.stdout
     assert by["Mean", "constant"] == "survived"  # nobody asks whether the mean is robust
     assert done.returncode == 1 and "survived: src/mixtailor/rules/mean.py" in done.stdout
+    again = [line for line in done.stdout.splitlines() if "fails when it is run again" in line]
+    assert [line.rpartition(":")[2] for line in again] == ["test_once"] and "4 of 4 tests" in done.stdout
 
 
 def test_nothing_tried_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

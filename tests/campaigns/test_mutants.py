@@ -81,6 +81,7 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
         "def test_once(seen=[]):\n    mt.Mean().tolerates(5)\n    seen.append(1)\n    assert len(seen) == 1\n"
         "def passes_again():\n    '''\n    >>> mt.Mean().tolerates(5)\n    0\n    '''\n"
     )
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --doctest-modules\n")
     results = tmp_path / "results.jsonl"
     command = [sys.executable, "-m", "campaigns.mutants", "--matching", "rules/mean.py", "--results", str(results)]
     command += ["--tests", str(tmp_path / "test_it.py")]

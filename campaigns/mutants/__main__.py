@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path("runs/campaigns/mutants.jsonl")
 TESTS = (
     "tests/rules", "tests/mixing", "tests/preaggregation", "tests/theory/test_kappa.py", "tests/test_laws.py",
-    "tests/test_oracle.py", "tests/test_known_defects.py", "tests/test_robustness.py",
+    "tests/test_oracle.py", "tests/test_known_defects.py", "tests/test_robustness.py", "tests/test_exact_selection.py",
+    "tests/updates/test_many_norms.py", "tests/campaigns/test_found.py",
     "src/mixtailor/rules", "src/mixtailor/mixing", "src/mixtailor/preaggregation",
 )  # fmt: skip
 

@@ -172,3 +172,11 @@ def test_the_medoid_of_rows_near_the_largest_number() -> None:
     rows = 3e300 * np.random.default_rng(10).normal(size=(3, 40))
     rows[0] = LARGEST
     assert mt.Medoid(p=1).aggregate(rows).selected in ((1,), (2,))
+
+
+@pytest.mark.parametrize("rule", [mt.Krum(3, p=16), mt.MultiKrum(3, p=16), mt.Krum(3), mt.Krum(3, p=1)], ids=repr)
+def test_a_distance_that_is_no_number_is_not_the_least(rule: mt.Rule) -> None:
+    """Between rows at both ends of float64 it is infinite, which has no exponent to be compared by."""
+    rows = 1e290 * np.random.default_rng(8).normal(size=(11, 3))
+    rows[5], rows[6], rows[9] = -LARGEST, LARGEST, LARGEST
+    assert np.abs(rule(rows)).max() < 1e292

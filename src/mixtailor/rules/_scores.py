@@ -32,6 +32,7 @@ def _vanishes(ordered: Floats) -> bool:
 
 def _by_exponents(others: Floats, power: int) -> tuple[Integers, Floats]:
     """The same, each row's distances in units of a power of two near its largest, so that no square is lost."""
+    others = np.minimum(others, _HUGE)  # infinity has no exponent
     exponents = np.frexp(others[:, -1])[1]
     fractions, more = np.frexp((np.ldexp(others, -exponents[:, None]) ** power).sum(axis=1))
     exponents = np.where(fractions > 0.0, power * exponents + more, -(2**30))

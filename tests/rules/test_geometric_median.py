@@ -12,7 +12,7 @@ from mixtailor.updates.receive import receive
 OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
 ROWS = np.random.default_rng(0).normal(size=(12, 30))
 
-# Here Anderson's steps go astray, and only plain ones in between find the way.
+# Here Anderson's steps go astray, and only plain ones find the way.
 HARD = {
     "grid": [
         [0, -1], [3, 2], [0, 2], [1, 2], [0, -2], [-3, 2], [-2, 3], [0, -3], [3, -2], [1, 3], [-1, -2]

@@ -113,7 +113,7 @@ class GeometricMedian(Rule):
             return None, 0, 0.0
         weights = _weights(distances, scale)
         best, least = weights, np.inf
-        stale, plain, patience = 0, 0, 2 * _MEMORY
+        stale, plain = 0, False
         limit = self.limit or 100
         tried: list[tuple[Floats, Floats]] = []  # weights, and the weights that Weiszfeld makes of them
         for iteration in range(1, limit + 1):
@@ -121,15 +121,15 @@ class GeometricMedian(Rule):
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
                 return aim, iteration, residual
-            stale += not plain  # plain steps need not shorten each time
+            stale += 1
             if residual < least:
                 best, least, stale = aim, residual, 0
-            elif stale > 2 * _MEMORY:
-                # Extrapolation led astray: go on from the best by plain steps, more of them each time that happens.
-                tried, weights, plain, patience, stale = [], best, patience, 4 * patience, 0
+            elif stale > 2 * _MEMORY and not plain:
+                # Extrapolation led astray: go on from the best by plain steps.
+                weights, plain = best, True
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]
-            weights, plain = (aim, plain - 1) if plain else (_extrapolated(tried), 0)
+            weights = aim if plain else _extrapolated(tried)
         return best, limit, least
 
     def _finish(self, updates: Updates, weights: Floats, iterations: int, residual: float) -> Combination:

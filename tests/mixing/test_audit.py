@@ -24,6 +24,7 @@ from scipy import stats
 from mixtailor._version import __version__
 from mixtailor.mixing.audit import AuditTrail, Draw, verify
 from mixtailor.mixing.audit.derivation import drawn_index, preaggregation_key
+from mixtailor.mixing.audit.store import Lock
 from mixtailor.mixing.entropy import weights_of
 
 POOL = ["Krum(f=1)", "Comed()", "Comed()", "GeometricMedian()", "Bulyan(f=1)"]
@@ -527,6 +528,50 @@ def test_a_log_has_one_writer(log: Path) -> None:
     trail.release()
     AuditTrail.resume(log).close()
     assert verify(log).ok
+
+
+def test_a_lock_is_its_processs_own(tmp_path: Path) -> None:
+    """A forked child that lets go does not unlock, and one that holds on to its handle does not keep locked."""
+    path = str(tmp_path / "lock")
+    lock = Lock(path)
+    for lets_go in (True, False):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            if lets_go:
+                lock.release()
+            else:
+                os.read(reading, 1)
+            os._exit(0)
+        try:
+            if lets_go:
+                os.waitpid(child, 0)
+                with pytest.raises(RuntimeError, match=r"has .* locked"):
+                    Lock(path)
+            else:
+                lock.release()
+                Lock(path).release()
+        finally:
+            os.write(writing, b".")
+            os.close(reading)
+            os.close(writing)
+            if not lets_go:
+                os.waitpid(child, 0)
+
+
+def test_a_name_is_on_the_disk_as_well_as_what_it_names(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is flushed after the log and after the secret have taken their names."""
+    flushed: list[str] = []
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        real(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            flushed.append(",".join(sorted(path.name for path in log.parent.iterdir() if path.suffix != ".lock")))
+
+    monkeypatch.setattr(os, "fsync", spy)
+    AuditTrail.start(log, POOL).release()
+    assert flushed == ["run.audit,run.audit.secret.new", "run.audit,run.audit.secret"]
 
 
 def test_a_dropped_trail_lets_go(log: Path) -> None:

@@ -151,6 +151,7 @@ def test_weights_of_equal_probabilities_are_those_of_none() -> None:
         ([0.5, 0.5], 3, ValueError, "one number for each of the 3 rules and got 2"),
         ([], 1, ValueError, "one number for each of the 1 rules and got 0"),
         ("ab", 2, TypeError, "must be a sequence of 2 numbers and is 'ab'"),
+        (b"ab", 2, TypeError, "must be a sequence of 2 numbers and is b'ab'"),
         (["0.5", "0.5"], 2, TypeError, "must be a sequence of 2 numbers"),
         ([[0.5], [0.5]], 2, TypeError, "must be a sequence of 2 numbers"),
         ([0.5 + 0j, 0.5], 2, TypeError, "must be a sequence of 2 numbers"),

@@ -112,6 +112,14 @@ def test_what_a_drawn_rule_does_at_random_comes_from_the_same_source() -> None:
     assert other.state()["counters"] == {"draw": 1, "preaggregation": 1}
 
 
+def test_a_mixture_behind_a_preaggregation_is_drawn_with_the_call() -> None:
+    """What was drawn is what was applied, with the pre-aggregation in front of it."""
+    rule = mt.NNM(2) >> mt.MixTailor([mt.Krum(2), mt.Comed()])
+    result = rule.aggregate(ROWS)
+    assert result.rule == mt.NNM(2) >> (mt.Krum(2), mt.Comed())[result.facts["place"]]
+    assert np.array_equal(result.update, result.rule(ROWS))
+
+
 def test_a_mixture_inside_another_rule_says_what_it_drew() -> None:
     """Drawn from the call's own randomness, with the shares that the rows it sees leave."""
     inner = mt.MixTailor([mt.Comed(), mt.Mean(), mt.Krum(5)], [0.75, 0.25, 0.0])

@@ -1,14 +1,18 @@
 """`>>`: what a rule behind a pre-aggregation is told, and what is refused."""
 
 import pickle
+from dataclasses import dataclass
+from typing import ClassVar
 
 import naive
 import numpy as np
 import pytest
 from attacked import attacked, home
 
+from mixtailor import FaultError, SeededEntropy
 from mixtailor.preaggregation import ARC, NNM, Both, Bucketing, Chain, Clipping, PreAggregation, Resampling
 from mixtailor.rules import Comed, Krum, Mean, Plain
+from mixtailor.updates import Updates
 
 
 def told(before: PreAggregation, n: int, f: int, **options: str) -> int:
@@ -109,6 +113,59 @@ def test_a_rule_without_f_withstands_what_is_left_of_it() -> None:
     assert (Bucketing(size=2) >> Comed()).tolerates(12) == 2
     assert (Resampling(repeats=2) >> Comed()).tolerates(12) == 2
     assert (NNM(f=3) >> Comed()).tolerates(12) == 3
+
+
+@pytest.mark.parametrize("before", [Clipping(1.0), Bucketing(size=2), Resampling(repeats=2)], ids=repr)
+def test_a_mean_withstands_no_faulty_row_behind_anything(before: PreAggregation) -> None:
+    """As on its own; where an f is declared, it is believed."""
+    rule, rows = before >> Mean(), np.ones((5, 3))
+    assert (rule.tolerates(5), rule.min_rows(), (NNM(f=2) >> Mean()).tolerates(5)) == (0, 1, 2)
+    for gone in (1, 5):
+        rows[:gone] = np.nan
+        with pytest.raises(FaultError, match=f"{gone} of 5 updates .* not finite .* and f = 0"):
+            rule(rows)
+
+
+@dataclass(frozen=True)
+class Worst(PreAggregation):
+    """Nothing that comes out can be trusted."""
+
+    cost: ClassVar[str] = "nothing"
+
+    def after(self, n: int, f: int) -> tuple[int, int]:
+        return n, n
+
+    def prepare(self, updates: Updates) -> Updates:
+        return updates
+
+
+class Boast(Plain):
+    """The largest of each coordinate, which withstands everything, it says."""
+
+    def tolerates(self, n: int) -> int:
+        return n
+
+
+def test_what_no_number_of_rows_makes_good_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs more rows than any n gives it \(n >= 1 behind .*\)\. Lower f"):
+        (Worst() >> Comed()).min_rows()
+
+
+def test_of_no_rows_nothing_is_made() -> None:
+    """Whatever a rule claims to withstand: one row has to be left."""
+    boast = Boast(lambda rows: rows.max(axis=0))
+    rows = np.full((4, 2), np.nan)
+    for rule in (boast, Clipping(9.0) >> boast):
+        assert rule.tolerates(4) == 4
+        with pytest.raises(FaultError, match=r"4 of 4 updates are not finite .* and f = 3"):
+            rule(rows)
+
+
+@pytest.mark.parametrize("rule", [Resampling(repeats=2) >> Krum(f=1), NNM(f=1) >> Krum(f=1)], ids=repr)
+def test_what_was_applied_is_the_rule_as_it_was_declared(rule: Chain) -> None:
+    """Though Krum works with f = 2 behind resampling."""
+    result = rule.aggregate(attacked(3.0, n=12, outliers=0, dtype=np.float64), entropy=SeededEntropy(1))
+    assert result.rule == rule
 
 
 def test_faulty_rows_lower_f_in_all_parts() -> None:

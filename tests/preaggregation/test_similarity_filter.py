@@ -110,3 +110,15 @@ def test_refuses_wrong_eps(eps: float) -> None:
     """At construction."""
     with pytest.raises(ValueError, match="SimilarityFilter needs eps > 0"):
         SimilarityFilter(eps)
+
+
+def test_what_a_rule_behind_it_must_withstand() -> None:
+    """f faulty rows can take as many others with them, and no more than there are."""
+    assert [SimilarityFilter(0.1).after(n, 2) for n in (12, 5, 4, 3)] == [(8, 2), (1, 2), (0, 2), (0, 2)]
+
+
+def test_distances_are_euclidean_unless_told_otherwise() -> None:
+    """(0, 0) and (1, 1) are 1.41 apart, and 1.26 in the norm 3."""
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
+    assert SimilarityFilter(1.3).prepare(home(rows)).n == 3
+    assert SimilarityFilter(1.3, p=3).prepare(home(rows)).n == 1

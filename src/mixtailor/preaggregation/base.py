@@ -147,6 +147,8 @@ class Chain(Rule):
         f = self.declared_f()
         if f is not None:
             return f
+        if not self.rule.robust:
+            return 0
         most = 0
         while most < n and self._fits(n, most + 1):
             most += 1

@@ -148,7 +148,8 @@ class Rule(Part):
         self._check_rows(arrival.n)
         plan = self._plan(arrival, names, n=arrival.n, entropy=entropy, round=round)
         flat = None if reference is None else arrival.flatten(reference)
-        return _Round(plan, arrival, names, flat, honest, self.tolerates(arrival.n), on_fault)
+        allowed = min(self.tolerates(arrival.n), arrival.n - 1)  # of no rows nothing can be made
+        return _Round(plan, arrival, names, flat, honest, allowed, on_fault)
 
     def _check_rows(self, n: int) -> None:
         """Refuse too few rows. Worded only then: that takes longer than many a rule."""
@@ -239,7 +240,7 @@ class _Round:
                     answer = home.at(point)
             except Faulty as found:
                 faults.update(dict.fromkeys(found.rows, found.reason))
-                if len(faults) <= self.allowed:  # where all rows are faulty, none would be left to make a home of
+                if len(faults) <= self.allowed:
                     home = home.only([k for k, row in enumerate(home.received) if row not in faults])
                 continue
             return _Answer(rule, point, self.arrival.restore(answer, home), home, faults)

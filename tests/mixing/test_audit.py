@@ -574,6 +574,15 @@ def test_a_name_is_on_the_disk_as_well_as_what_it_names(log: Path, monkeypatch: 
     assert flushed == ["run.audit,run.audit.secret.new", "run.audit,run.audit.secret"]
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="counts the files that the process has open")
+def test_no_file_is_left_open(log: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    AuditTrail.start(log, POOL).release()
+    with AuditTrail.resume(log) as trail:
+        trail.draw(rows(0), pool=POOL)
+    assert verify(log).ok and len(os.listdir("/dev/fd")) == before
+
+
 def test_a_dropped_trail_lets_go(log: Path) -> None:
     """A trail that nobody holds any more closes its files and reveals nothing."""
     trail = AuditTrail.start(log, POOL)

@@ -25,6 +25,8 @@ def test_the_papers_pool() -> None:
     assert len(mt.paper_pool(4, n=12)) == 48
     assert mt.paper_pool(2, rng=7)[:16] != mt.paper_pool(2)[:16]
     assert mt.paper_pool(2, rng=7) == mt.paper_pool(2, rng=7)
+    drawn = [rule.p for seed in range(4) for rule in mt.paper_pool(2, norms=(3, 4), rng=seed) if type(rule) is mt.Krum]
+    assert set(drawn) == {3.0, 4.0}, "both ends are drawn"
     assert {type(rule).__name__ for rule in mt.paper_pool(2, without=("bulyan", "krum"))} == {
         "Comed",
         "GeometricMedian",

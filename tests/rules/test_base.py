@@ -58,6 +58,40 @@ def test_f_and_p_are_checked_wherever_they_are(part, parameter, value) -> None:
         dataclasses.replace(part, **{parameter: value})
 
 
+@pytest.mark.parametrize(
+    ("rule", "least", "withstood"),
+    [
+        (mt.Aksel(), 1, 5),
+        (mt.Bulyan(2), 11, 2),
+        (mt.CAF(2), 5, 2),
+        (mt.CenteredClipping(tau=1.0), 1, 5),
+        (mt.CGE(2), 5, 2),
+        (mt.Comed(), 1, 5),
+        (mt.DnC(2), 5, 2),
+        (mt.FLTrust(), 1, 11),
+        (mt.GeometricMedian(), 1, 5),
+        (mt.Krum(2), 7, 2),
+        (mt.MDA(2), 5, 2),
+        (mt.Meamed(2), 5, 2),
+        (mt.Mean(), 1, 0),
+        (mt.Medoid(), 1, 5),
+        (mt.MoNNA(2), 5, 2),
+        (mt.MultiKrum(2), 7, 2),
+        (mt.Omniscient(), 1, 11),
+        (mt.Phocas(2), 5, 2),
+        (mt.Plain(np.mean), 1, 5),
+        (mt.SignVote(), 1, 5),
+        (mt.SMEA(2), 5, 2),
+        (mt.Subsampled(mt.Krum(2), k=8), 8, 2),
+        (mt.TrimmedMean(2), 5, 2),
+    ],
+    ids=repr,
+)
+def test_what_each_rule_needs_and_withstands(rule, least, withstood) -> None:
+    """The fewest rows, and how many of twelve may be faulty."""
+    assert (rule.min_rows(), rule.tolerates(12)) == (least, withstood)
+
+
 def test_too_few_rows() -> None:
     with pytest.raises(ValueError) as refusal:
         mt.Krum(3)(ROWS[:8])
@@ -152,6 +186,7 @@ def test_f_reaches_every_part_of_a_rule_of_ones_own() -> None:
     rule = Own(mt.Krum(2), mt.NNM(2))
     assert rule.declared_f() == 2 and rule.with_f(2) is rule
     assert rule.with_f(1) == Own(mt.Krum(1), mt.NNM(1))
+    assert rule.tolerates(9) == 2 and Own(mt.Comed(), mt.Clipping(1.0)).tolerates(9) == 0, "unless it says more"
     assert repr(rule) == "Own(inner=Krum(f=2), before=NNM(f=2))"
 
 

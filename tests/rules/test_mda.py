@@ -120,6 +120,12 @@ def test_budget() -> None:
         MDA(f=1, budget=0)
 
 
+@pytest.mark.parametrize(("n", "f", "d", "nodes"), [(14, 6, 20, 65), (12, 5, 4, 45), (10, 4, 50, 38), (20, 3, 5, 62)])
+def test_no_bound_of_the_search_is_lost(n: int, f: int, d: int, nodes: int) -> None:
+    """A branch that ends later than it may gives the same answer: only the nodes tell."""
+    assert MDA(f).aggregate(np.random.default_rng(0).normal(size=(n, d))).facts["nodes"] == nodes
+
+
 @pytest.mark.parametrize(("n", "f"), [(100, 2), (100, 10), (50, 24), (20, 9), (13, 6)])
 def test_practical_sizes(n: int, f: int) -> None:
     """Rows that are all about equally far apart, the hard case, stay far below the budget."""

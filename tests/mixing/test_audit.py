@@ -70,6 +70,12 @@ def test_a_run_verifies(log: Path) -> None:
     assert str(report).splitlines()[0].endswith("holds: 20 draws repeated from the secret.")
 
 
+def test_a_pool_of_one_rule_verifies(log: Path) -> None:
+    with AuditTrail.start(log, ["a"], [1.0], needs=[3]) as trail:
+        assert trail.draw(rows(0), pool=["a"], probabilities=[1.0]).index == 0
+    assert verify(log, commitment=trail.commitment, pool=["a"], probabilities=[1.0]).ok
+
+
 def test_the_commitment_covers_what_it_must(log: Path, tmp_path: Path) -> None:
     """Secret's hash, ordered pool, probabilities, version, run: each is in the first entry, the secret is not."""
     odds = [0.5, 0.2, 0.1, 0.1, 0.1]

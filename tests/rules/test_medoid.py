@@ -99,3 +99,11 @@ def test_at_the_edge_of_float64(p: float) -> None:
     assert result.selected == smaller.selected and result.scores is not None and smaller.scores is not None
     assert np.isfinite(result.scores).all()
     np.testing.assert_array_equal(np.argsort(result.scores[4:]), np.argsort(smaller.scores[4:]))
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("size", [2.0**-40, 2.0**40])
+def test_far_rows_cost_no_digits_at_any_size(far: float, size: float) -> None:
+    """What is far is so in units of the others' distance."""
+    rows = attacked(far, outliers=3, dtype=np.float64)
+    assert Medoid().aggregate(size * rows).selected == Medoid().aggregate(rows).selected

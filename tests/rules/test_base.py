@@ -235,6 +235,17 @@ def test_plain_callables() -> None:
             mt.Plain(function)(ROWS)
 
 
+def test_a_plain_callable_gets_no_files(tmp_path) -> None:
+    """Whoever stores updates in files may have more of them than memory."""
+    paths = [tmp_path / f"{k}.npy" for k in range(3)]
+    for path, row in zip(paths, ROWS, strict=False):
+        np.save(path, row)
+    with pytest.raises(
+        ValueError, match=r"Plain\(mean\) needs all updates as one matrix in memory, and these are files"
+    ):
+        mt.Plain(np.mean)(paths)
+
+
 def test_side_knowledge_is_checked() -> None:
     with pytest.raises(ValueError, match="reference"):
         mt.FLTrust()(ROWS)

@@ -180,3 +180,12 @@ def test_a_distance_that_is_no_number_is_not_the_least(rule: mt.Rule) -> None:
     rows = 1e290 * np.random.default_rng(8).normal(size=(11, 3))
     rows[5], rows[6], rows[9] = -LARGEST, LARGEST, LARGEST
     assert np.abs(rule(rows)).max() < 1e292
+
+
+@pytest.mark.parametrize("p", [2.0, 7.0, 16.0])
+def test_the_medoid_of_means_in_which_the_largest_rows_cancel(p: float) -> None:
+    """All others are as far from such a row as it is from them: it is mixed with any, and its opposite among them."""
+    rows = -40 + np.random.default_rng(10).normal(size=(6, 2))
+    rows[0], rows[3] = LARGEST, -LARGEST
+    honest = rows[[1, 2, 4, 5]]
+    np.testing.assert_allclose((mt.NNM(2, p=p) >> mt.Medoid())(rows), honest.mean(axis=0), rtol=1e-12)

@@ -88,3 +88,16 @@ def test_what_cancels_in_a_mean_leaves_nothing_in_the_answer(rule: mt.Rule, as_d
         exact = [math.fsum(found.weights * column) for column in rows.T.astype(np.float64)]
         np.testing.assert_allclose(found.update, exact, atol=1e-5)
     assert cancelled > 2
+
+
+@pytest.mark.parametrize("rule", [mt.GeometricMedian(), mt.CAF(2), mt.SMEA(2), mt.Medoid(), mt.MultiKrum(2)], ids=repr)
+def test_rules_see_mixed_rows_as_if_they_had_been_sent(rule: mt.Rule) -> None:
+    """Inner products, too, are those of what is left when far rows cancelled, and not of what was received."""
+    rows = np.random.default_rng(9).normal(size=(18, 7))
+    rows[4], rows[9] = 1e30, -1e30
+    order = np.array([4, 9, *(row for row in range(18) if row not in (4, 9))])
+    weights = np.zeros((9, 18))
+    weights[np.arange(18) // 2, order] = 0.5
+    made = rows[order].reshape(9, 2, 7).mean(axis=1)
+    mixed = Dense.of(rows).mix(weights)
+    np.testing.assert_allclose(mixed.at(rule.decide(mixed)), rule(made), atol=1e-6)

@@ -263,8 +263,9 @@ class _Round:
         received = np.array(home.received, dtype=np.intp)
         weights = distances = None
         origin = point.updates.home
-        if isinstance(point, Combination) and point.updates.root is origin:
-            aim = point.weights @ point.updates.weights
+        made = point.updates.over_home() if isinstance(point, Combination) else None
+        if isinstance(point, Combination) and made is not None:
+            aim = point.weights @ made
             weights = np.zeros(self.arrival.n)
             weights[list(origin.received)] = aim
             distances = origin.known_distances_to(aim) if origin is home else None

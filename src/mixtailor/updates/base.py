@@ -92,6 +92,13 @@ class Updates(Passes):
         self._centred: dict[bytes, geometry.Centred] = {}
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
+    def over_home(self) -> Floats | None:
+        """The weights that make these rows of the home's; None where they are made of something else, too."""
+        return self.weights if self.root is self.home else None
+
+    def _settled(self) -> None:
+        """See to it that the root is the one whose geometry has the digits."""
+
     def _by_parts(self) -> bool:
         """Whether far rows may cancel inside these: combinations are then made of them, and not of the root's rows."""
         return False
@@ -230,6 +237,8 @@ class Updates(Passes):
         """
         if isinstance(p, tuple):
             return self._in_norms(point, p)
+        if p == 2.0:
+            self._settled()
         if p == 2.0 and isinstance(point, Combination) and point.updates.root is self.root:
             aim = point.weights @ point.updates.weights
             if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
@@ -292,6 +301,7 @@ class Updates(Passes):
             if -1 not in self._products:
                 self._products[-1] = self._gram_about_origin()
             return self._products[-1]
+        self._settled()
         if isinstance(about, Combination) and about.updates.root is self.root:
             rows, used = self._rows_of_root(), np.nonzero(about.weights)[0]
             if rows is not None and about.updates is self and len(used) == 1 and about.weights[used[0]] == 1.0:
@@ -309,6 +319,7 @@ class Updates(Passes):
 
         Fewer than half of the rows cannot move it, so that near rows keep their digits.
         """
+        self._settled()
         rows = self._rows_of_root()
         if rows is not None:
             return geometry.rows_about_medoid(self.root, rows)

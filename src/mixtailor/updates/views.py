@@ -57,8 +57,15 @@ class Taken(_View):
     def weights(self) -> Floats:
         return self.parent.weights[self.rows]
 
+    def over_home(self) -> Floats | None:
+        theirs = self.parent.over_home()
+        return None if theirs is None else theirs[self.rows]
+
     def _by_parts(self) -> bool:
         return self.parent._by_parts()
+
+    def _settled(self) -> None:
+        self.parent._settled()
 
     def _rows_of_root(self) -> Integers | None:
         theirs = self.parent._rows_of_root()
@@ -81,18 +88,34 @@ class Taken(_View):
 
 
 class Mixed(_View):
-    """Rows that are combinations of the parent's: W times the block, so that nothing of size n x d is ever made."""
+    """Rows that are combinations of the parent's: W times the block, so that nothing of size n x d is ever made.
+
+    Where far rows cancel inside one, or squares are no numbers, the geometry of the parent's root has no digits of what
+    is left. Distances are then measured, and the view is a root of its own.
+    """
 
     mixing: Floats
 
     def __init__(self, parent: Updates, weights: Floats) -> None:
-        if isinstance(parent, (Mixed, Taken)) and not isinstance(parent.parent, Beside):
+        if isinstance(parent, (Mixed, Taken)) and not isinstance(parent.parent, Beside) and parent.root is not parent:
             inner = parent.mixing if isinstance(parent, Mixed) else np.eye(parent.parent.n)[parent.rows]
             weights, parent = weights @ inner, parent.parent
         super().__init__(parent, len(weights))
         self.mixing = weights
         self._weights = weights if parent.root is parent else weights @ parent.weights
+        self._root = parent.root
         self._made = False
+
+    @property
+    def root(self) -> Updates:
+        return self._root
+
+    def over_home(self) -> Floats | None:
+        theirs = self.parent.over_home()
+        return None if theirs is None else self.mixing @ theirs
+
+    def _settled(self) -> None:
+        self.distances(2.0)
 
     def _by_parts(self) -> bool:
         # What was decided from rows that were made has their rounding; what was from the root's distances has not.
@@ -114,6 +137,8 @@ class Mixed(_View):
         known = geometry.distances(self.root, self._weights) if 2.0 in norms else None
         others = norms if known is None else tuple(p for p in norms if p != 2.0)
         self._made = self._made or bool(others)
+        if 2.0 in others:
+            self._root, self._weights = self, np.eye(self.n)
         found = self._between(others) if others else {}
         return found if known is None else {**found, 2.0: known}
 

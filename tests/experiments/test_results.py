@@ -93,3 +93,15 @@ def test_verdicts_say_by_how_much(tmp_path: Path) -> None:
 def test_a_folder_without_an_experiment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no experiment\.json"):
         Results.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "", "a" * 300, 7])
+def test_a_run_has_the_name_of_a_folder(tmp_path: Path, name: object) -> None:
+    """Anything else that an index names is damage, said in a sentence, and is not looked for on the disk."""
+    written(tmp_path, {("a", "t", 0): [0.1]})
+    path = tmp_path / "x" / "experiment.json"
+    index = json.loads(path.read_text())
+    index["entries"][0]["hash"] = name
+    path.write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="is damaged"):
+        Results.load(path.parent)

@@ -146,7 +146,8 @@ def _is_entry(entry: object) -> bool:
     if not isinstance(entry, dict) or not {"panel", "rule", "attack", "setting", "hash", "config"} <= set(entry):
         return False
     name, config = entry["hash"], entry["config"]
-    return isinstance(name, str) and name.isalnum() and isinstance(config, dict) and type(config.get("seed")) is int
+    fits = isinstance(name, str) and name.isalnum() and len(name) <= 64
+    return fits and isinstance(config, dict) and type(config.get("seed")) is int
 
 
 def _unique(items: Iterable[str]) -> list[str]:

@@ -406,6 +406,22 @@ def test_the_longest_name_of_a_run_can_be_resumed(log: Path) -> None:
         AuditTrail.resume(longest)
 
 
+def test_the_longest_pool_can_be_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of exactly the bytes that an entry may have is written, resumed and verified; one more is refused."""
+    limit = 5000
+    monkeypatch.setattr("mixtailor.mixing.audit.store.LONGEST_LINE", limit)
+    monkeypatch.setattr("mixtailor.mixing.audit.trail.LONGEST_LINE", limit)
+    AuditTrail.start(log, ["r"], run="a run").release()
+    room = limit - log.stat().st_size
+    longest = log.with_name("longest")
+    AuditTrail.start(longest, ["r" * (1 + room)], run="a run").release()
+    assert longest.stat().st_size == limit
+    AuditTrail.resume(longest).close()
+    assert verify(longest).ok
+    with pytest.raises(ValueError, match=f"takes {limit + 1} bytes"):
+        AuditTrail.start(log.with_name("longer"), ["r" * (2 + room)], run="a run")
+
+
 def test_a_secret_is_of_one_log(log: Path, tmp_path: Path) -> None:
     """One of another log is refused, though the runs have one name, or the secret is right and the name is not."""
     AuditTrail.start(log, POOL, run="r").release()

@@ -420,6 +420,9 @@ def test_the_report_reads_well(run: Run) -> None:
     many = run.check([run.lines[0], *[b"x\n"] * 500])
     assert len(many.lines()) < 60 and many.lines()[-2].endswith("more.")
     assert "does NOT hold" in str(many)
+    for count, more in ((50, 0), (51, 1)):
+        listed = Report("log", ("Wrong.",) * count, (), None, None, None, (), False).lines()[1:]
+        assert listed == ["  problem     Wrong."] * 50 + [f"  problem     ... and {more} more."] * more
     versions = run.forge(lambda entries: entries[6].update(version="9.9", dropped=3))
     assert any("continued by 9.9" in note for note in versions.notes)
 

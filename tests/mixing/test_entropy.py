@@ -301,6 +301,9 @@ def test_state_survives_json_and_resumes_every_stream() -> None:
     resumed.restore(saved)
     assert [resumed.key(purpose) for purpose in ("draw", "data", "dropout")] == expected
     assert saved["counters"] == {"draw": 3, "data": 1}
+    for counter in (0, 2**63 - 1):
+        resumed.restore({**saved, "counters": {"draw": counter}})
+        assert resumed.state()["counters"] == {"draw": counter}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,15 @@ def test_many_rows_take_the_other_way_to_the_spectrum() -> None:
     np.testing.assert_allclose(spread.deviations / spread.deviations.max(), expected / expected.max(), atol=1e-7)
 
 
+def test_many_rows_of_which_some_have_lost_their_weight() -> None:
+    """The iteration cannot start at such a row, which has no direction, and CAF takes weight away until it is zero."""
+    rows = np.random.default_rng(5).normal(size=(120, 7))
+    weights = np.ones(120)
+    weights[[0, 60, 119]] = 0.0
+    spread = largest_spread(rows @ rows.T, weights)
+    assert spread.eigenvalue == pytest.approx(naive.top_direction(rows, weights)[0], rel=1e-10)
+
+
 def test_rows_that_are_all_equal() -> None:
     """Nothing spreads, and the answer is the row."""
     np.testing.assert_allclose(CAF(f=2)(np.full((7, 3), 0.1)), np.full(3, 0.1), rtol=1e-15)

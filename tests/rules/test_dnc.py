@@ -131,3 +131,13 @@ def test_faulty_rows_are_named_as_received(before: Bucketing | None) -> None:
         assert np.isfinite(result.update).all()
         found |= {fault.row for fault in result.quarantined}
     assert found == {4, 9}
+
+
+def test_a_fault_that_no_sample_holds_is_not_found() -> None:
+    """The row with it leaves for another reason in some draws: a rule that samples does not say that it reads all."""
+    rows = attacked(2.0, d=8).astype(np.float64)
+    rows[4] = 50.0
+    rows[4, 0] = np.nan
+    rule = DnC(f=2, coordinates=1, iterations=1)
+    found = {bool(rule.aggregate(rows, entropy=SeededEntropy(seed)).quarantined) for seed in range(15)}
+    assert found == {False, True} and not rule.reads_all

@@ -90,3 +90,11 @@ def test_behind_a_pre_aggregation() -> None:
     reference = np.linspace(0, 1, 40)
     expected = naive.fltrust(naive.nnm(rows, 2), trusted=reference)
     np.testing.assert_allclose((NNM(f=2) >> FLTrust())(rows, reference=reference), expected, rtol=1e-9)
+
+
+def test_a_product_that_is_no_number_earns_no_trust() -> None:
+    """Half of the products overflow upwards and half downwards: the row is at right angles to the reference."""
+    across = np.repeat([1.0, -1.0], 512)
+    result = FLTrust().aggregate(np.array([across, np.ones(1024)]), reference=np.full(1024, np.finfo(np.float64).max))
+    assert result.scores is not None
+    np.testing.assert_array_equal(result.scores, [0.0, 1.0])

@@ -660,6 +660,20 @@ print(verify(path).ok)
     assert done.stdout.splitlines() == [refusal, refusal, "still locked", "True"]
 
 
+def test_another_process_neither_draws_nor_closes(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the trail, which a fork makes, is refused before it writes a byte."""
+    trail = AuditTrail.start(log, POOL)
+    written = log.read_bytes()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(RuntimeError, match="opened by another process"):
+            trail.draw(rows(0), pool=POOL)
+        with pytest.raises(RuntimeError, match="opened by another process"):
+            trail.close()
+    assert log.read_bytes() == written and not trail.closed
+    trail.close()
+
+
 def test_a_trail_does_not_pickle(log: Path) -> None:
     """It is the one writer of a file, and holds a secret."""
     trail = AuditTrail.start(log, POOL)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mixtailor.mixing.audit import AuditTrail, Proof, Report, verify
 from mixtailor.mixing.audit.derivation import drawn_index, seal_of
-from mixtailor.mixing.audit.entries import LONGEST_LINE
+from mixtailor.mixing.audit.entries import LONGEST_LINE, _or_none, _tuple_of, is_text
 from mixtailor.mixing.entropy import weights_of
 
 POOL = [f"Rule({number})" for number in range(16)]
@@ -378,6 +378,14 @@ def test_fields_are_read_strictly(run: Run, place: int, change: Fields, sentence
     report = run.forge(lambda entries: entries[place].update(change))
     assert says(report, f"Line {place} is not an entry", sentence), report
     assert all(line.isprintable() for line in report.lines())
+
+
+def test_lists_are_read_to_their_last_item() -> None:
+    """A pool has one rule at least, and every one of them is text."""
+    texts = _tuple_of(is_text)
+    assert texts(("a",)) and texts(("a", "b"))
+    assert not any(texts(value) for value in ((), ("a", ""), ("", "a"), ["a"], "a", None))
+    assert _or_none(texts)(None) and _or_none(texts)(("a",)) and not _or_none(texts)(())
 
 
 def test_there_is_one_way_to_write_an_entry(run: Run) -> None:

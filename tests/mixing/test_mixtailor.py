@@ -21,7 +21,7 @@ def test_the_papers_pool() -> None:
         ("Krum", "Comed", "GeometricMedian", "Bulyan"), 16
     )
     assert [rule.p for rule in pool[:16]] == [float(p) for p in range(1, 17)]
-    assert len({repr(rule) for rule in pool[48:]}) == 16
+    assert len({repr(rule) for rule in pool[48:]}) == 16 and {rule.p for rule in pool[48:]} == {2.0}
     assert len(mt.paper_pool(4, n=12)) == 48
     assert mt.paper_pool(2, rng=7)[:16] != mt.paper_pool(2)[:16]
     assert mt.paper_pool(2, rng=7) == mt.paper_pool(2, rng=7)
@@ -31,8 +31,27 @@ def test_the_papers_pool() -> None:
         "Comed",
         "GeometricMedian",
     }
+    assert [len(mt.paper_pool(2, n=n)) for n in (10, 11)] == [48, 64], "Bulyan needs eleven rows"
     with pytest.raises(ValueError, match="Did you mean 'bulyan'"):
         mt.paper_pool(2, without=("bulian",))
+    for pool_of in (mt.paper_pool, mt.default_pool):
+        with pytest.raises(ValueError, match=f"{pool_of.__name__} needs f"):
+            pool_of(-1)
+
+
+def test_bulyans_of_the_papers_pool_have_their_norms() -> None:
+    """One for each pair of phases, in order, and in both phases; sixteen, or none at all."""
+    norms = [float(p) for p in range(3, 19)]
+    found = mt.paper_pool(2, bulyan_norms=norms)[48:]
+    assert [rule.p for rule in found] == norms
+    assert found[0].selection == mt.Krum(2, p=3.0) and found[0].then == mt.Krum(2, p=3.0)
+    assert found[10].selection == found[10].then == mt.GeometricMedian(p=13.0)
+    assert (found[7].selection, found[7].then) == (mt.Mean(), mt.Comed())
+    assert [len(mt.paper_pool(2, norms=given)) for given in ((4,), (2, 3))] == [19, 22]
+    with pytest.raises(ValueError, match="needs sixteen bulyan_norms, one for each pair of phases, and got 15"):
+        mt.paper_pool(2, bulyan_norms=norms[1:])
+    with pytest.raises(ValueError, match="needs at least one norm and got none"):
+        mt.paper_pool(2, norms=())
 
 
 def test_the_default_pools_have_finite_coefficients() -> None:

@@ -28,9 +28,10 @@ def test_needs_a_reference() -> None:
 def test_where_no_row_is_trusted_the_answer_is_zero(reference: list[float]) -> None:
     """Rows that point elsewhere, or a reference without a direction, make no step."""
     rows = np.array([[1.0, 0.0], [2.0, -1.0], [0.0, 0.0]], np.float32)
-    answer = FLTrust()(rows, reference=np.array(reference))
-    assert answer.dtype == np.float32
-    np.testing.assert_array_equal(answer, [0.0, 0.0])
+    result = FLTrust().aggregate(rows, reference=np.array(reference))
+    assert result.update.dtype == np.float32
+    np.testing.assert_array_equal(result.update, [0.0, 0.0])
+    np.testing.assert_array_equal(result.scores, [0.0, 0.0, 0.0])
 
 
 def test_one_row_suffices() -> None:

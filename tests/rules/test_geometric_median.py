@@ -126,3 +126,16 @@ def test_a_median_that_converges_warns_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (GeometricMedian().aggregate(ROWS).residual or 0) <= 1e-6
+
+
+def test_a_residual_of_exactly_the_tolerance_is_enough() -> None:
+    """It ends the iteration there, and nothing is warned of."""
+    rows = np.random.default_rng(8).normal(size=(7, 4))
+    with pytest.warns(RuntimeWarning, match="stopped after 1 iterations"):
+        first = GeometricMedian(p=3, limit=1).aggregate(rows)
+    assert first.residual is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = GeometricMedian(p=3, tolerance=first.residual).aggregate(rows)
+    assert (found.iterations, found.residual) == (1, first.residual)
+    np.testing.assert_array_equal(found.update, first.update)

@@ -88,8 +88,11 @@ def test_f_and_p_are_checked_wherever_they_are(part, parameter, value) -> None:
     ids=repr,
 )
 def test_what_each_rule_needs_and_withstands(rule, least, withstood) -> None:
-    """The fewest rows, and how many of twelve may be faulty."""
+    """The fewest rows, how many of twelve may be faulty, and what its class says of it."""
     assert (rule.min_rows(), rule.tolerates(12)) == (least, withstood)
+    assert rule.robust == (type(rule) is not mt.Mean)
+    assert rule.reads_all == (type(rule) not in (mt.DnC, mt.Omniscient, mt.Subsampled)), "these sample, or are told"
+    assert rule.kappa_is_ours == (type(rule) in (mt.MDA, mt.Meamed, mt.Phocas)), "the notes of these prove theirs"
 
 
 def test_too_few_rows() -> None:

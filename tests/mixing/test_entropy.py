@@ -99,6 +99,19 @@ def test_below_accepts_each_integer_once(total: int) -> None:
         assert found == (value if value < total else 0)
 
 
+@pytest.mark.parametrize(("bits", "blocks"), [(0, 0), (1, 1), (256, 1), (257, 2), (280, 2), (512, 2), (513, 3)])
+def test_below_takes_as_many_blocks_as_it_needs(bits: int, blocks: int) -> None:
+    """A block has 256 bits, and the first of them are the number: all ones are the last of 2^bits integers."""
+    asked: list[int] = []
+
+    def block(counter: int) -> bytes:
+        asked.append(counter)
+        return b"\xff" * 32
+
+    assert below(2**bits, block) == 2**bits - 1
+    assert asked == list(range(blocks))
+
+
 def test_pick_refuses_weights_without_a_winner() -> None:
     """All zero, none at all, or negative: an error, and not an endless rejection."""
     for weights in ([], [0, 0], [2, -1]):

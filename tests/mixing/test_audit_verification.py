@@ -150,6 +150,12 @@ def test_inserted_entries_are_named(run: Run, place: int, source: int) -> None:
     assert says(report, f"Entry {source} stands in the log twice", "inserted")
 
 
+def test_a_second_commitment_is_named(run: Run) -> None:
+    """It stands where it was inserted, whatever its number; the first line is none."""
+    report = run.check([*run.lines[:3], run.lines[0], *run.lines[3:]])
+    assert says(report, "Line 3 is a second commitment") and not says(report, "Line 0 is a second")
+
+
 def test_an_entry_after_the_closing_is_named(run: Run) -> None:
     """Nothing follows the secret."""
     assert says(run.check([*run.lines, run.lines[3]]), "Entries follow the closing")

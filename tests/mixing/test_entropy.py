@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import pickle
@@ -270,6 +271,10 @@ def test_seeded_keys_are_pinned() -> None:
     assert source.key("draw") == keyed_hash(root, "mixtailor key 1", "draw", 0)
     assert source.key("draw") == keyed_hash(root, "mixtailor key 1", "draw", 1)
     assert [SeededEntropy(7).spawn("pin").index(None, 1000), SeededEntropy(7).index(None, 1000)] == [243, 823]
+    for seed, material in ((0, b""), (255, b"\xff"), (256, b"\x01\x00")):
+        root = hashlib.sha256(framed("mixtailor seed 1") + framed("integer", material)).digest()
+        assert SeededEntropy(seed).key("draw") == keyed_hash(root, "mixtailor key 1", "draw", 0)
+    assert SeededEntropy(3).state() == {"source": "68d9f74b279e6c05", "counters": {}}, "checkpoints hold it"
 
 
 def test_seeds_and_streams_are_all_different() -> None:
@@ -329,6 +334,7 @@ def test_state_survives_json_and_resumes_every_stream() -> None:
         lambda state: state["counters"].update(draw=True),
         lambda state: state["counters"].update(draw=1.0),
         lambda state: state["counters"].update(draw=2**63),
+        lambda state: state["counters"].update(data=-1),
         lambda state: state.update(source=SeededEntropy(4).state()["source"]),
     ],
 )

@@ -110,9 +110,9 @@ def test_a_worker_checks_what_it_sent() -> None:
     proof = proof_of(5, 2)
     sent = bytes.fromhex(proof.digest)
     assert proof.holds(digest=sent, root=proof.root)
-    assert not proof.holds(digest=bytes(32)) and not proof.holds(root="0" * 64)
-    assert not replace(proof, path=("00" * 32,) * 100).holds()
-    assert not replace(proof, digest="no digits").holds() and not replace(proof, worker="\ud800").holds()
+    assert proof.holds(digest=bytes(32)) is proof.holds(root="0" * 64) is False
+    assert replace(proof, path=("00" * 32,) * 100).holds() is False
+    assert replace(proof, digest="no digits").holds() is replace(proof, worker="\ud800").holds() is False
 
 
 def test_proofs_travel_as_json() -> None:

@@ -46,6 +46,12 @@ def test_an_answer_that_is_no_combination_has_neither() -> None:
     assert str(mt.Comed().aggregate(ROWS)) == "Comed() on 6 updates\n  quarantined  none"
 
 
+@pytest.mark.parametrize(("residual", "told"), [(None, "2"), (0.25, "2, residual 0.25"), (0.0, "2, residual 0")])
+def test_iterations_are_told_and_a_residual_where_there_is_one(residual: float | None, told: str) -> None:
+    text = str(mt.Aggregation(ROWS[0], mt.CAF(1), 6, iterations=2, residual=residual))
+    assert text.splitlines()[1:] == [f"  iterations   {told}", "  quarantined  none"]
+
+
 def test_a_skipped_round_says_so() -> None:
     text = str(mt.Krum(1).aggregate(np.vstack([spoiled(), spoiled()]), on_fault="skip"))
     assert text.splitlines()[1] == "  no update: more faults than f, round skipped"

@@ -95,6 +95,30 @@ def test_what_each_rule_needs_and_withstands(rule, least, withstood) -> None:
     assert rule.kappa_is_ours == (type(rule) in (mt.MDA, mt.Meamed, mt.Phocas)), "the notes of these prove theirs"
 
 
+@pytest.mark.parametrize(
+    ("part", "defaults"),
+    [
+        (mt.Bulyan(1), {"selection": None, "then": None, "p": 2.0}),
+        (mt.CenteredClipping(tau=1.0), {"iterations": 1}),
+        (mt.DnC(1), {"coordinates": 10_000, "iterations": 5, "fraction": 1.0}),
+        (mt.GeometricMedian(), {"p": 2.0, "tolerance": 1e-6, "limit": None}),
+        (mt.Krum(1), {"p": 2.0, "power": 2}),
+        (mt.MDA(1), {"budget": 100_000}),
+        (mt.Medoid(), {"p": 2.0}),
+        (mt.MultiKrum(1), {"m": None, "p": 2.0, "power": 2}),
+        (mt.NNM(1), {"p": 2.0}),
+        (mt.SimilarityFilter(1.0), {"p": 2.0}),
+        (mt.SMEA(1), {"budget": 100_000}),
+    ],
+    ids=repr,
+)
+def test_results_depend_on_these_defaults(part, defaults) -> None:
+    """A default that is changed changes the results of whoever left it out."""
+    rebuilt = type(part)(**{name: value for name, value in vars(part).items() if name not in defaults})
+    assert {name: getattr(rebuilt, name) for name in defaults} == defaults
+    assert (rebuilt >> mt.Mean() if isinstance(part, mt.PreAggregation) else rebuilt).min_rows() >= 1
+
+
 def test_too_few_rows() -> None:
     with pytest.raises(ValueError) as refusal:
         mt.Krum(3)(ROWS[:8])

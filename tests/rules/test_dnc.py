@@ -35,7 +35,12 @@ def test_requirement() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [({"fraction": 2.5}, "fraction <= 2"), ({"fraction": 0.0}, "fraction > 0"), ({"iterations": 0}, "iterations >= 1")],
+    [
+        ({"fraction": 2.5}, "fraction <= 2"),
+        ({"fraction": 0.0}, "fraction > 0"),
+        ({"iterations": 0}, "iterations >= 1"),
+        ({"coordinates": 0}, "coordinates >= 1"),
+    ],
 )
 def test_refuses_wrong_parameters(wrong: dict[str, float], sentence: str) -> None:
     """At construction, and with what is needed."""

@@ -99,6 +99,8 @@ def test_the_row_with_most_conflicts_may_have_to_stay() -> None:
         conflicts[one, other] = conflicts[other, one] = True
     assert coverable(conflicts, 3, Budget(MDA(3), 7))
     assert list(first_without(conflicts, 3, Budget(MDA(3), 7))) == [0, 4, 5, 6]
+    budget = Budget(MDA(3), 7)
+    assert not coverable(conflicts, 0, budget) and budget.spent == 1, "where none may leave, there is nothing to try"
 
 
 def test_a_faulty_row_does_not_reach_the_answer() -> None:

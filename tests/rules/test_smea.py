@@ -33,6 +33,11 @@ def test_it_looks_at_directions_and_not_at_diameters() -> None:
     assert SMEA(f=1).aggregate(rows).selected == (1, 2, 3, 4)
 
 
+def test_of_equal_spreads_the_lexicographically_first_set_wins() -> None:
+    """0, 1, 2 and 1, 2, 3 spread alike, and their ends are as far apart as any two rows with that spread can be."""
+    assert SMEA(f=1).aggregate(np.array([[1.0], [3.0], [2.0], [0.0]])).selected == (0, 1, 2)
+
+
 def test_requirement() -> None:
     """2f + 1 rows suffice and 2f do not."""
     rows = np.arange(5.0)[:, None] ** 2

@@ -24,6 +24,7 @@ from scipy import stats
 from mixtailor._version import __version__
 from mixtailor.mixing.audit import AuditTrail, Draw, verify
 from mixtailor.mixing.audit.derivation import drawn_index, preaggregation_key
+from mixtailor.mixing.audit.entries import BEGINNING, Resumed, encode, hash_of
 from mixtailor.mixing.audit.store import Lock
 from mixtailor.mixing.entropy import weights_of
 
@@ -754,7 +755,9 @@ def test_only_the_first_draw_after_a_crash_is_taken_for_a_retry(log: Path) -> No
     assert verify(log).ok
 
 
-@pytest.mark.parametrize("damage", ["changed", "removed", "swapped", "garbage", "long", "empty", "second", "binary"])
+@pytest.mark.parametrize(
+    "damage", ["changed", "removed", "swapped", "garbage", "long", "empty", "second", "binary", "none"]
+)
 def test_a_damaged_log_is_not_continued(log: Path, damage: str) -> None:
     """Anything but a half-written last line stops a resumption, with a sentence, and the file stays as it is."""
     trail = AuditTrail.start(log, POOL)
@@ -771,9 +774,19 @@ def test_a_damaged_log_is_not_continued(log: Path, damage: str) -> None:
         "empty": [],
         "second": [*lines, lines[0]],
         "binary": [b"\x80\x04K\x01.\n", *lines],
+        "none": [encode(Resumed(0, BEGINNING, __version__, 0, hash_of(b"")))],
     }[damage]
     log.write_bytes(b"".join(damaged))
-    where = {"changed": 3, "removed": 2, "swapped": 1, "garbage": 4, "long": 4, "second": 4, "binary": 0}.get(damage)
+    where = {
+        "changed": 3,
+        "removed": 2,
+        "swapped": 1,
+        "garbage": 4,
+        "long": 4,
+        "second": 4,
+        "binary": 0,
+        "none": 0,
+    }.get(damage)
     with pytest.raises(ValueError, match="holds no commitment" if where is None else f"Entry {where} of .* is damaged"):
         AuditTrail.resume(log)
     assert log.read_bytes() == b"".join(damaged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -17,7 +18,16 @@ from hypothesis import strategies as st
 
 from mixtailor.mixing.audit import AuditTrail, Proof, Report, verify
 from mixtailor.mixing.audit.derivation import drawn_index, seal_of
-from mixtailor.mixing.audit.entries import LONGEST_LINE, _or_none, _tuple_of, is_text
+from mixtailor.mixing.audit.entries import (
+    BEGINNING,
+    FORMAT,
+    LONGEST_LINE,
+    Commitment,
+    _or_none,
+    _tuple_of,
+    encode,
+    is_text,
+)
 from mixtailor.mixing.entropy import weights_of
 
 POOL = [f"Rule({number})" for number in range(16)]
@@ -392,6 +402,11 @@ def test_lists_are_read_to_their_last_item() -> None:
     assert texts(("a",)) and texts(("a", "b"))
     assert not any(texts(value) for value in ((), ("a", ""), ("", "a"), ["a"], "a", None))
     assert _or_none(texts)(None) and _or_none(texts)(("a",)) and not _or_none(texts)(())
+
+
+def test_what_is_not_json_is_not_written() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode(Commitment(0, BEGINNING, FORMAT, "run", "1", "0" * 64, ("a",), (math.nan,), None))
 
 
 def test_there_is_one_way_to_write_an_entry(run: Run) -> None:

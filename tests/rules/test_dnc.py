@@ -18,6 +18,7 @@ def test_by_hand() -> None:
     result = DnC(f=1).aggregate(np.array([[1.0], [2.0], [3.0], [10.0]]))
     assert result.update == pytest.approx([2.0])
     assert result.selected == (0, 1, 2)
+    np.testing.assert_array_equal(result.scores, [0.0, 0.0, 0.0, 1.0], "one sample holds all coordinates")
 
 
 def test_equal_scores_leave_by_index() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mixtailor.rules import GeometricMedian
+from mixtailor.updates.geometry import medoid
 from mixtailor.updates.receive import receive
 
 OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
@@ -139,3 +140,15 @@ def test_a_residual_of_exactly_the_tolerance_is_enough() -> None:
         found = GeometricMedian(p=3, tolerance=first.residual).aggregate(rows)
     assert (found.iterations, found.residual) == (1, first.residual)
     np.testing.assert_array_equal(found.update, first.update)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_it_starts_at_the_mean_of_the_rows_nearest_to_the_medoid(seed: int) -> None:
+    """One step from there is told by the weights; with seed 3 other rows would be the nearest in the norm p = 3."""
+    rows = np.random.default_rng(seed).normal(size=(9, 5))
+    between = np.linalg.norm(rows[:, None] - rows, axis=2)
+    nearest = np.argsort(between[medoid(between)])[:5]
+    away = np.linalg.norm(rows - rows[nearest].mean(axis=0), axis=1)
+    with pytest.warns(RuntimeWarning, match="stopped after 1 iterations"):
+        found = GeometricMedian(limit=1)(rows)
+    np.testing.assert_allclose(found, (1 / away) @ rows / (1 / away).sum(), rtol=1e-10)

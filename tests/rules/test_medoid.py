@@ -63,6 +63,16 @@ def test_far_rows_in_other_norms(p: float, far: float) -> None:
     np.testing.assert_array_equal(answer, naive.medoid(near, p=p))
 
 
+def test_scores_beside_a_far_row_are_less_the_sum_of_a_middle_row() -> None:
+    """0, 1, 3, 7 and one beyond all digits: sums 11, 8, 6, 10 and the far one's, of which 8 is taken off; in other
+    norms the sums 11, 9, 9, 17 are those of the four, less 9."""
+    rows = np.array([[0.0], [1.0], [3.0], [7.0], [2.0**70]])
+    for p, expected in ((2.0, [3.0, 0.0, -2.0, 2.0]), (1.0, [2.0, 0.0, 0.0, 8.0])):
+        scores = Medoid(p=p).aggregate(rows).scores
+        assert scores is not None and scores[4] > 2e21
+        np.testing.assert_allclose(scores[:4], expected, atol=1e-9)
+
+
 def test_three_norms_give_three_answers() -> None:
     """One input on which p = 1, 2 and 16 choose three rows."""
     rows = np.array([[5, 5, 0], [3, 5, 0], [2, 3, 1], [4, 5, 2], [4, 0, 2]], np.float64)

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked
+from attacked import FAR, attacked, home
 
 from mixtailor.rules import Krum, MultiKrum
 
@@ -46,6 +46,12 @@ def test_agrees_with_the_oracle(p: float, far: float, m: int | None) -> None:
         result = MultiKrum(f=3, m=m, p=p, power=power).aggregate(rows)
         assert list(result.selected or ()) == naive.multi_krum_rows(rows, 3, m, p, power)
         np.testing.assert_allclose(result.update, naive.multi_krum(rows, 3, m, p, power), rtol=2e-7, atol=1e-7)
+
+
+def test_on_fewer_rows_than_it_needs_one_neighbour_counts() -> None:
+    """A selection inside Bulyan runs on 2f + 1 rows in the end: of 0, 1 and 3 with f = 1, the nearest ones."""
+    point = MultiKrum(f=1).decide(home(np.array([[0.0], [1.0], [3.0]])))
+    np.testing.assert_array_equal(point.facts["scores"], [1.0, 1.0, 4.0])
 
 
 def test_three_norms_give_three_answers() -> None:

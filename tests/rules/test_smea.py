@@ -38,6 +38,13 @@ def test_of_equal_spreads_the_lexicographically_first_set_wins() -> None:
     assert SMEA(f=1).aggregate(np.array([[1.0], [3.0], [2.0], [0.0]])).selected == (0, 1, 2)
 
 
+@pytest.mark.parametrize("least", [5e-324, 1e-165])
+def test_distances_whose_squares_vanish_beside_a_row_at_one(least: float) -> None:
+    """Nothing is left to compare: the rows nearest to the medoid are kept."""
+    rows = np.array([[0.0], [least], [0.0], [0.0], [1.0]])
+    assert SMEA(f=1).aggregate(rows).selected == (0, 1, 2, 3)
+
+
 def test_requirement() -> None:
     """2f + 1 rows suffice and 2f do not."""
     rows = np.arange(5.0)[:, None] ** 2

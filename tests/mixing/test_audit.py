@@ -346,6 +346,7 @@ def test_rules_are_named_by_their_repr_and_asked_for_their_rows(log: Path) -> No
         ({"pool": ["a", "b"], "probabilities": [0.5, 0.6]}, "must sum to one"),
         ({"pool": ["a", "b"], "needs": [1]}, "needs must give each of the 2 rules"),
         ({"pool": ["a"], "needs": [-1]}, "needs must give each of the 1 rules"),
+        ({"pool": ["a", "b"], "needs": [1, -1]}, "needs must give each of the 2 rules"),
         ({"pool": ["a"], "run": ""}, "run must be printable"),
         ({"pool": ["a" * (1 << 22)]}, "an entry may have"),
     ],

@@ -139,7 +139,9 @@ def test_a_removed_entry_is_named(run: Run, place: int) -> None:
 
 def test_removed_ends_are_named(run: Run) -> None:
     """Without the commitment nothing can be checked; without the closing the length is not signed off."""
-    assert says(run.check(run.lines[1:]), "does not begin with a commitment")
+    beheaded = run.check(run.lines[1:])
+    assert says(beheaded, "does not begin with a commitment") and says(beheaded, "Entry 0 is missing", "removed")
+    assert not says(run.check(run.lines[:-1]), "missing")
     assert says(run.check(run.lines[:-1]), "is not closed", "truncated")
     assert says(run.check(run.lines[:3] + run.lines[7:]), "Entries 3 to 6 are missing", "removed")
 
@@ -454,6 +456,8 @@ def test_the_report_reads_well(run: Run) -> None:
         assert listed == ["  problem     Wrong."] * 50 + [f"  problem     ... and {more} more."] * more
     versions = run.forge(lambda entries: entries[6].update(version="9.9", dropped=3))
     assert any("continued by 9.9" in note for note in versions.notes)
+    half = run.forge(lambda entries: entries[6].update(dropped=1))
+    assert "The log was resumed 1 time, 1 of them after a half-written line." in half.notes
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -238,6 +238,7 @@ def test_repr_shows_what_matters(tmp_path) -> None:
     assert repr(many) == "MixTailor(<pool of 7 rules>, probabilities=...)"
     seeded = mt.MixTailor([mt.Mean()], entropy=mt.SeededEntropy(3))
     assert repr(seeded) == f"MixTailor([Mean()], entropy={mt.SeededEntropy(3)!r})"
+    assert repr(mt.MixTailor([mt.Mean()], release_after=2.5)) == "MixTailor([Mean()], release_after=2.5)"
     with mt.AuditTrail.start(tmp_path / "log", ["Mean()"]) as trail:
         assert repr(mt.MixTailor([mt.Mean()], audit=trail)) == "MixTailor([Mean()], audit=...)"
 
@@ -304,6 +305,8 @@ def test_rules_by_name() -> None:
         make("krumm", f=2)
     with pytest.raises(ValueError, match="takes no parameter 'q'"):
         make("krum", f=2, q=3)
+    with pytest.raises(ValueError, match=r"takes no parameter 'powr'\. Did you mean 'power'"):
+        make("nnm >> krum", f=2, powr=1)
     with pytest.raises(ValueError, match="no pre-aggregation"):
         make("nmm >> krum", f=2)
 

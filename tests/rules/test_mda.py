@@ -92,6 +92,14 @@ def test_covers(seed: int) -> None:
             assert tuple(first_without(conflicts, f, Budget(MDA(f), n))) == free[0]
 
 
+def test_a_row_that_leaves_counts_among_those_that_may() -> None:
+    """With row 0 three must leave, and with row 1 too, once row 0 has: 2, 3 and 4 are without conflict."""
+    conflicts = np.zeros((5, 5), np.bool_)
+    for one, other in [(0, 3), (0, 4), (1, 2), (1, 4)]:
+        conflicts[one, other] = conflicts[other, one] = True
+    assert list(first_without(conflicts, 2, Budget(MDA(2), 5))) == [2, 3, 4]
+
+
 def test_the_row_with_most_conflicts_may_have_to_stay() -> None:
     """Row 0 is in conflict with 1, 2 and 3, and these in pairs with 4, 5 and 6: the three leave, row 0 stays."""
     conflicts = np.zeros((7, 7), np.bool_)

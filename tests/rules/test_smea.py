@@ -43,6 +43,9 @@ def test_distances_whose_squares_vanish_beside_a_row_at_one(least: float) -> Non
     """Nothing is left to compare: the rows nearest to the medoid are kept."""
     rows = np.array([[0.0], [least], [0.0], [0.0], [1.0]])
     assert SMEA(f=1).aggregate(rows).selected == (0, 1, 2, 3)
+    least = 2.25e-162  # its square is the least number, and so is a spread that should be twice that
+    rows = np.array([[0.0], [0.0], [0.0], [0.0], [least], [-least], [1.0]])
+    assert SMEA(f=1).aggregate(rows).selected == (0, 1, 2, 3, 4, 5)
 
 
 def test_requirement() -> None:

@@ -25,6 +25,7 @@ from mixtailor._version import __version__
 from mixtailor.mixing.audit import AuditTrail, Draw, verify
 from mixtailor.mixing.audit.derivation import drawn_index, preaggregation_key
 from mixtailor.mixing.audit.entries import BEGINNING, Resumed, encode, hash_of
+from mixtailor.mixing.audit.pools import check_shares
 from mixtailor.mixing.audit.store import Lock
 from mixtailor.mixing.entropy import weights_of
 
@@ -466,6 +467,14 @@ def test_a_resumption_with_other_odds_is_refused(log: Path) -> None:
             AuditTrail.resume(log, pool, wrong)
     for pool in (POOL, None):
         AuditTrail.resume(log, pool, odds).release()
+
+
+def test_shares_may_be_off_by_a_billionth() -> None:
+    """As much as their sum may be off, and no more."""
+    check_shares([1.0, 1e-9], [1, 0])
+    check_shares([0.25, 0.75], [1, 3])
+    with pytest.raises(ValueError, match=r"rule 1 is given 1\.1e-09, and 0\.0 is committed"):
+        check_shares([1.0, 1.1e-9], [1, 0])
 
 
 def test_a_trail_says_what_state_it_is_in(log: Path) -> None:

@@ -141,6 +141,7 @@ def test_removed_ends_are_named(run: Run) -> None:
     """Without the commitment nothing can be checked; without the closing the length is not signed off."""
     beheaded = run.check(run.lines[1:])
     assert says(beheaded, "does not begin with a commitment") and says(beheaded, "Entry 0 is missing", "removed")
+    assert not beheaded.closed and beheaded.commitment is None
     assert not says(run.check(run.lines[:-1]), "missing")
     assert says(run.check(run.lines[:-1]), "is not closed", "truncated")
     assert says(run.check(run.lines[:3] + run.lines[7:]), "Entries 3 to 6 are missing", "removed")

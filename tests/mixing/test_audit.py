@@ -368,6 +368,7 @@ def test_the_secret_file_is_private_and_whole(log: Path, tmp_path: Path) -> None
         os.umask(before)
     secret = tmp_path / "run.audit.secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert stat.S_IMODE(log.stat().st_mode) == 0o666, "the log is for everybody, as far as the umask lets"
     assert stat.S_IMODE((tmp_path / "run.audit.lock").stat().st_mode) == 0o600
     secret.chmod(0o640)
     with pytest.raises(PermissionError, match=r"read by others \(mode 0640\)"):

@@ -163,6 +163,12 @@ def test_inserted_entries_are_named(run: Run, place: int, source: int) -> None:
     assert says(report, f"Entry {source} stands in the log twice", "inserted")
 
 
+def test_a_line_that_cannot_be_read_keeps_its_place(run: Run) -> None:
+    """It was changed: none was removed, and the entries are as many as were signed off."""
+    report = run.check([*run.lines[:3], b"x\n", *run.lines[4:]])
+    assert says(report, "Line 3 is not an entry") and not says(report, "missing") and not says(report, "signs off")
+
+
 def test_a_second_commitment_is_named(run: Run) -> None:
     """It stands where it was inserted, whatever its number; the first line is none."""
     report = run.check([*run.lines[:3], run.lines[0], *run.lines[3:]])

@@ -46,6 +46,15 @@ def test_an_answer_that_is_no_combination_has_neither() -> None:
     assert str(mt.Comed().aggregate(ROWS)) == "Comed() on 6 updates\n  quarantined  none"
 
 
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [([0.0, 0.25, 0.75], ["  weights      2: 0.75, 1: 0.25, 0: 0"]), ([0.5, 0.0, 0.5], []), ([0.0, 0.0, 2.0], [])],
+)
+def test_weights_of_zero_make_no_difference(weights: list[float], told: list[str]) -> None:
+    text = str(mt.Aggregation(ROWS[0], mt.CAF(1), 3, weights=np.array(weights)))
+    assert text.splitlines()[1:] == [*told, "  quarantined  none"]
+
+
 @pytest.mark.parametrize(("residual", "told"), [(None, "2"), (0.25, "2, residual 0.25"), (0.0, "2, residual 0")])
 def test_iterations_are_told_and_a_residual_where_there_is_one(residual: float | None, told: str) -> None:
     text = str(mt.Aggregation(ROWS[0], mt.CAF(1), 6, iterations=2, residual=residual))

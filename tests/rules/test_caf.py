@@ -16,12 +16,14 @@ def test_by_hand() -> None:
     assert result.scores is not None
     np.testing.assert_allclose(result.scores, [8 / 9, 8 / 9, 8 / 9, 0.0])
     assert result.iterations == 2
+    np.testing.assert_allclose(CAF(f=1)(np.array([[0.0], [0.0], [0.0], [0.06]])), [0.0], atol=1e-15)
 
 
 def test_without_faults_it_is_the_mean() -> None:
     """With f = 0 no weight is ever lost."""
     rows = np.random.default_rng(1).normal(size=(5, 3))
     np.testing.assert_allclose(CAF(f=0)(rows), rows.mean(axis=0), rtol=1e-14)
+    assert CAF(f=0).aggregate(rows).iterations == 0
 
 
 def test_requirement() -> None:

@@ -127,3 +127,12 @@ def test_behind_a_pre_aggregation(trusted: bool) -> None:
     expected = naive.centered_clipping(mixed, centre=centre, radius=0.5, iterations=3)
     rule = NNM(f=2) >> CenteredClipping(tau=0.5, iterations=3)
     np.testing.assert_allclose(rule(rows, reference=reference), expected, rtol=1e-7)
+
+
+def test_a_row_whose_square_overflows_pulls_at_no_iteration() -> None:
+    """From 1, the medoid, 0, 1 and 5 pull three times, by a quarter each; the fourth row is too far to be measured."""
+    rows = np.array([[0.0], [1.0], [5.0], [1e200]])
+    expected = 1.0
+    for _ in range(3):
+        expected += (6.0 - 3 * expected) / 4
+    np.testing.assert_allclose(CenteredClipping(tau=10.0, iterations=3)(rows), [expected], rtol=1e-14)

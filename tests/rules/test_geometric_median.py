@@ -2,10 +2,12 @@
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mixtailor.kernels.medians import euclidean_median
 from mixtailor.rules import GeometricMedian
 from mixtailor.updates.geometry import medoid
 from mixtailor.updates.receive import receive
@@ -152,3 +154,17 @@ def test_it_starts_at_the_mean_of_the_rows_nearest_to_the_medoid(seed: int) -> N
     with pytest.warns(RuntimeWarning, match="stopped after 1 iterations"):
         found = GeometricMedian(limit=1)(rows)
     np.testing.assert_allclose(found, (1 / away) @ rows / (1 / away).sum(), rtol=1e-10)
+
+
+def test_ten_thousand_iterations_are_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless another limit is given: no rows are known that need as many."""
+    asked = []
+
+    def spy(*arguments: Any) -> Any:
+        asked.append(arguments[-1])
+        return euclidean_median(*arguments)
+
+    monkeypatch.setattr("mixtailor.rules.geometric_median.euclidean_median", spy)
+    GeometricMedian()(ROWS)
+    GeometricMedian(limit=500)(ROWS)
+    assert asked == [10_000, 500]

@@ -112,7 +112,7 @@ def test_at_the_edge_of_float64(p: float) -> None:
 
 
 @pytest.mark.parametrize("far", FAR)
-@pytest.mark.parametrize("size", [2.0**-40, 2.0**40])
+@pytest.mark.parametrize("size", [2.0**-200, 2.0**-40, 2.0**40])
 def test_far_rows_cost_no_digits_at_any_size(far: float, size: float) -> None:
     """What is far is so in units of the others' distance."""
     rows = attacked(far, outliers=3, dtype=np.float64)

@@ -39,6 +39,15 @@ def test_the_order_does_not_depend_on_the_unit(seed: int, exponent: int, power: 
         np.testing.assert_allclose(scaled, expected, rtol=1e-14)
 
 
+def test_two_near_pairs_are_told_apart_where_others_are_not_near() -> None:
+    """The squares of 3e-200 and 1e-200 are zero, and those of the other distances are not."""
+    distances = np.full((5, 5), 9.0)
+    np.fill_diagonal(distances, 0.0)
+    distances[0, 1] = distances[1, 0] = 3e-200
+    distances[2, 3] = distances[3, 2] = 1e-200
+    assert by_neighbours(distances, 1)[0].tolist() == [2, 3, 0, 1, 4]
+
+
 @pytest.mark.parametrize("exponent", [-700, -520, -400, 0, 400, 520, 700])
 def test_squarable_keeps_the_ratios_and_has_squares(exponent: int) -> None:
     """Distances are handed on as they are where their squares are numbers, else in units of the medoid's reach."""

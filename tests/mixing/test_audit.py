@@ -616,6 +616,11 @@ def test_no_file_is_left_open(log: Path) -> None:
     with AuditTrail.resume(log) as trail:
         trail.draw(rows(0), pool=POOL)
     assert verify(log).ok and len(os.listdir("/dev/fd")) == before
+    held = Lock(str(log) + ".lock")
+    with pytest.raises(RuntimeError, match="Another audit trail"):
+        Lock(str(log) + ".lock")
+    held.release()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 def test_a_dropped_trail_lets_go(log: Path) -> None:

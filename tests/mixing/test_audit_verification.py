@@ -163,6 +163,11 @@ def test_inserted_entries_are_named(run: Run, place: int, source: int) -> None:
     assert says(report, f"Entry {source} stands in the log twice", "inserted")
 
 
+def test_a_copy_beside_its_original_was_not_moved(run: Run) -> None:
+    report = run.check([*run.lines[:3], *run.lines[2:]])
+    assert says(report, "Entry 2 stands in the log twice") and not says(report, "swapped or moved")
+
+
 def test_a_line_that_cannot_be_read_keeps_its_place(run: Run) -> None:
     """It was changed: none was removed, and the entries are as many as were signed off."""
     report = run.check([*run.lines[:3], b"x\n", *run.lines[4:]])

@@ -168,3 +168,10 @@ def test_ten_thousand_iterations_are_the_most(monkeypatch: pytest.MonkeyPatch) -
     GeometricMedian()(ROWS)
     GeometricMedian(limit=500)(ROWS)
     assert asked == [10_000, 500]
+
+
+def test_a_row_is_far_in_units_of_the_others_at_the_least_sizes_too() -> None:
+    """Rows of 1e-200 and one at 1e-30, whose distance squared would be no number in their unit."""
+    rows = 1e-200 * np.random.default_rng(0).normal(size=(8, 3))
+    rows[3] = 1e-30
+    assert (np.abs(GeometricMedian()(rows)) < 1e-200).all()

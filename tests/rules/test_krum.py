@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked
+from attacked import FAR, attacked, home
 
 from mixtailor.rules import Krum
 
@@ -31,6 +31,12 @@ def test_requirement() -> None:
     assert np.isfinite(Krum(f=2)(rows)).all()
     with pytest.raises(ValueError, match=r"Krum\(f=2\) needs at least 7 rows \(n >= 2f \+ 3\) and got 6"):
         Krum(f=2)(rows[:6])
+
+
+def test_on_fewer_rows_than_it_needs_one_neighbour_counts() -> None:
+    """Inside another rule it may run on 2f + 1 rows: of 0, 1 and 3 with f = 1, the nearest ones."""
+    point = Krum(f=1).decide(home(np.array([[0.0], [1.0], [3.0]])))
+    np.testing.assert_array_equal(point.facts["scores"], [1.0, 1.0, 4.0])
 
 
 def test_ties_go_to_the_lowest_index() -> None:

@@ -136,3 +136,9 @@ def test_a_row_whose_square_overflows_pulls_at_no_iteration() -> None:
     for _ in range(3):
         expected += (6.0 - 3 * expected) / 4
     np.testing.assert_allclose(CenteredClipping(tau=10.0, iterations=3)(rows), [expected], rtol=1e-14)
+    # Nor does it where its product with another far row overflows, which pulls by ten each time.
+    rows = np.array([[0.0], [1.0], [5.0], [1e139], [1e200]])
+    expected = 1.0
+    for _ in range(3):
+        expected += (6.0 - 3 * expected + 10.0) / 5
+    np.testing.assert_allclose(CenteredClipping(tau=10.0, iterations=3)(rows), [expected], rtol=1e-12)

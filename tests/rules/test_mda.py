@@ -100,6 +100,14 @@ def test_a_row_that_leaves_counts_among_those_that_may() -> None:
     assert list(first_without(conflicts, 2, Budget(MDA(2), 5))) == [2, 3, 4]
 
 
+def test_of_a_ring_one_row_is_tried() -> None:
+    """Two rings of three take four rows, and with three the search ends at the third node."""
+    ring = ~np.eye(3, dtype=np.bool_)
+    nothing = np.zeros((3, 3), np.bool_)
+    budget = Budget(MDA(3), 6)
+    assert not coverable(np.block([[ring, nothing], [nothing, ring]]), 3, budget) and budget.spent == 3
+
+
 def test_the_row_with_most_conflicts_may_have_to_stay() -> None:
     """Row 0 is in conflict with 1, 2 and 3, and these in pairs with 4, 5 and 6: the three leave, row 0 stays."""
     conflicts = np.zeros((7, 7), np.bool_)

@@ -48,6 +48,14 @@ def test_distances_whose_squares_vanish_beside_a_row_at_one(least: float) -> Non
     assert SMEA(f=1).aggregate(rows).selected == (0, 1, 2, 3, 4, 5)
 
 
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_the_choice_is_the_same_at_every_size(exponent: int) -> None:
+    """Squares are no numbers there."""
+    for seed in range(4):
+        rows = np.random.default_rng(seed).normal(size=(9, 4))
+        assert SMEA(f=3).aggregate(np.ldexp(rows, exponent)).selected == SMEA(f=3).aggregate(rows).selected
+
+
 def test_requirement() -> None:
     """2f + 1 rows suffice and 2f do not."""
     rows = np.arange(5.0)[:, None] ** 2

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mixing.audit_logs import rows
 
 from mixtailor.mixing.audit import AuditTrail, Proof, Report, verify
 from mixtailor.mixing.audit.derivation import drawn_index, seal_of
@@ -33,11 +34,6 @@ from mixtailor.mixing.entropy import weights_of
 POOL = [f"Rule({number})" for number in range(16)]
 ODDS = [0.3, 0.1] + [0.6 / 14] * 14
 Fields = dict[str, Any]
-
-
-def rows(round: int) -> dict[str, bytes]:
-    """Digests of the rows of a round."""
-    return {f"w{number}": hashlib.sha256(f"{round} {number}".encode()).digest() for number in range(5)}
 
 
 class Run:

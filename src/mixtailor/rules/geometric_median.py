@@ -92,11 +92,7 @@ class GeometricMedian(Rule):
         return self._euclidean(updates) if self.p == 2.0 else self._by_passes(updates)
 
     def _euclidean(self, updates: Updates) -> Point:
-        distances = updates.distances(2.0)
-        middle, products, unit = updates.about_medoid()
-        if unit != 1.0:
-            with np.errstate(over="ignore"):  # as far away as that, rows have no weight
-                distances = distances / unit
+        middle, products, distances = updates.about_medoid()
         found = euclidean_median(
             distances, products, middle, SMOOTHING, float(self.tolerance), _BEYOND, self.limit or 10_000
         )

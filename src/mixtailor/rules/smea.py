@@ -85,10 +85,7 @@ class SMEA(Rule):
         distances, budget = updates.distances(), Budget(self, updates.n)
         rows = np.arange(updates.n)
         if self.f:
-            middle, products, unit = updates.about_medoid()
-            if unit != 1.0:
-                with np.errstate(over="ignore"):
-                    distances = distances / unit
+            middle, products, distances = updates.about_medoid()
             rows = closest(distances[middle], updates.n - self.f)
             if distances[np.ix_(rows, rows)].any():
                 rows = least_spread(distances, products, rows, budget)

@@ -313,19 +313,23 @@ class Updates(Passes):
         beside = self.beside(about)
         return beside.products(beside.row(self.n))[: self.n, : self.n]
 
-    def about_medoid(self) -> tuple[int, Floats, float]:
-        """The row whose floor(n/2)-th nearest other row is closest, the inner products of the rows about it in squares
-        of a unit, and the unit: 1 unless float64 cannot hold squares of the distances.
+    def about_medoid(self) -> tuple[int, Floats, Floats]:
+        """The row whose floor(n/2)-th nearest other row is closest, the inner products of the rows about it, and their
+        distances: in one unit, which is 1 unless float64 cannot hold squares of the distances.
 
         Fewer than half of the rows cannot move it, so that near rows keep their digits.
         """
         self._settled()
-        rows = self._rows_of_root()
+        distances, rows = self.distances(2.0), self._rows_of_root()
         if rows is not None:
-            return geometry.rows_about_medoid(self.root, rows)
-        distances, weights = self.distances(2.0), self.weights
-        middle = geometry.medoid(distances)
-        return middle, *geometry.products_in_units(self.root, weights - weights[middle], distances[middle])
+            middle, products, unit = geometry.rows_about_medoid(self.root, rows)
+        else:
+            middle, weights = geometry.medoid(distances), self.weights
+            products, unit = geometry.products_in_units(self.root, weights - weights[middle], distances[middle])
+        if unit != 1.0:
+            with np.errstate(over="ignore"):  # as far away as that, a row is out of reach
+                distances = distances / unit
+        return middle, products, distances
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""

@@ -24,13 +24,7 @@ _SETTINGS = (
 
 @cache
 def computing() -> int:
-    """A number of 63 bits for all that decides the last bit of a sum: processor, libraries and their settings.
-
-    Examples
-    --------
-    >>> computing() == computing()
-    True
-    """
+    """A number of 63 bits for all that decides the last bit of a sum: processor, libraries and their settings."""
     facts = [
         platform.platform(),
         platform.python_version(),
@@ -45,13 +39,7 @@ def computing() -> int:
 
 @cache
 def host() -> int:
-    """A number of 63 bits for the machine this process runs on, the same for all its processes.
-
-    Examples
-    --------
-    >>> host() == host()
-    True
-    """
+    """A number of 63 bits for the machine this process runs on, the same for all its processes."""
     return _number([platform.node(), str(uuid.getnode())])
 
 

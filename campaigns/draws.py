@@ -33,12 +33,12 @@ CONTEXTS = (0, 1, 2)
 def chi_square(found: Places, odds: npt.NDArray[np.float64]) -> float:
     """The p-value of the places under the odds."""
     counts, expected = np.bincount(found, minlength=len(odds)), odds * (len(found) / odds.sum())
-    # Of cells that expect fewer than five the statistic has another distribution: the rarest are one cell.
+    # Of cells that expect less than one the statistic has another distribution: the rarest are one cell.
     order = np.argsort(expected)
     counts, expected = counts[order], expected[order]
-    rare = int((expected < 5).sum())
+    rare = int((expected < 1).sum())
     if rare:
-        rare = max(rare, int(np.searchsorted(np.cumsum(expected), 5.0)) + 1)
+        rare = max(rare, int(np.searchsorted(np.cumsum(expected), 1.0)) + 1)
         counts = np.append(counts[rare:], counts[:rare].sum())
         expected = np.append(expected[rare:], expected[:rare].sum())
     return float(stats.chisquare(counts, expected).pvalue)

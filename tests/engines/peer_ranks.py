@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
@@ -15,6 +16,26 @@ RULES = (
     mt.Comed(),
     mt.NNM(1) >> mt.TrimmedMean(1),
     mt.MixTailor([mt.Krum(1), mt.Comed(), mt.Krum(1, p=3)]),
+)
+
+
+# One asks before it writes an answer, one writes at once, and one asks for randomness first.
+BY_LENGTH = (mt.Krum(1), mt.Comed(), mt.Bucketing(size=1) >> mt.Comed())
+# On all ranks, on all but one, on one, on all but one again; then in turn, so that the next is known, until it is not.
+LENGTHS = (
+    (23, 23),
+    (9, 9),
+    (15, 9),
+    (15, 4),
+    (2, 15),
+    (2, 2),
+    (9, 9),
+    (2, 2),
+    (9, 9),
+    (2, 2),
+    (9, 2),
+    (2, 2),
+    (23, 23),
 )
 
 
@@ -47,7 +68,9 @@ def answers(rank, count):
     trusted = torch.from_numpy(vectors(count).mean(axis=0))
     robust_all_reduce(tensor, mt.FLTrust(), reference=trusted)
     found["reference"] = tensor.numpy()
-    found["lengths"] = _lengths(rank, count)
+    found["lengths"] = [_lengths(rank, count, rule) for rule in BY_LENGTH]
+    found["untouched"] = _untouched(rank, count)
+    found["messages"] = _messages(rank, count)
     found["unlike"] = _unlike(rank, count)
     found["key"] = SharedKey(Shards(23), mt.SystemEntropy()).key("draw")
     return found
@@ -64,29 +87,61 @@ def _skipped(rank, count):
     return rows, result.update is None, tensor.tolist()
 
 
-def _lengths(rank, count):
-    """Calls whose length is not that of the call before: on all ranks, on all but one, on one, on all but one again."""
+def _lengths(rank, count, rule):
+    """Calls whose length is not that of the call before: what most ranks have, and what rank 1 has."""
     found = []
-    for most, odd in ((23, 23), (9, 9), (15, 9), (15, 4), (2, 15), (2, 2)):
+    for most, odd in LENGTHS:
         tensor = torch.from_numpy(vectors(count)[rank])[: odd if rank == 1 else most].clone()
         try:
-            robust_all_reduce(tensor, mt.Krum(1))
+            robust_all_reduce(tensor, rule)
             found.append(tensor.numpy())
         except ValueError as error:
             found.append(str(error))
     return found
 
 
+def _untouched(rank, count):
+    """More faults than the rule withstands, found when the answer was half written: each tensor is as it was."""
+    tensor = torch.full((40,), float("nan") if rank < 3 else float(rank))
+    tensor[:30] = float(rank)
+    before = tensor.clone()
+    try:
+        robust_all_reduce(tensor, mt.Comed())
+    except FaultError as error:
+        return error.rows, bool(torch.equal(tensor.nan_to_num(), before.nan_to_num()))
+    return None
+
+
+def _messages(rank, count):
+    """How many exchanges a call of Krum makes where the length is known: slices, and sums."""
+    calls, single = [], dist.all_to_all_single
+
+    def counted(*args, **options):
+        calls.append(args)
+        return single(*args, **options)
+
+    robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
+    robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
+    dist.all_to_all_single = counted
+    try:
+        robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
+    finally:
+        dist.all_to_all_single = single
+    return len(calls)
+
+
 def _unlike(rank, count):
     """Ranks that run on different processors: the word of the first counts."""
     alike = peers.computing
     peers.computing = lambda: rank
+    peers._standings.clear()  # ranks tell it in their first call only
     try:
         tensor = torch.from_numpy(vectors(count)[rank])
         robust_all_reduce(tensor, mt.Krum(1))
         return tensor.numpy()
     finally:
         peers.computing = alike
+        peers._standings.clear()
 
 
 class TwoLayers(torch.nn.Module):

@@ -41,17 +41,28 @@ def test_all_ranks_get_the_central_answer(ranks):
     assert len({answer["key"] for answer in found}) == 1 and len(found[0]["key"]) == 32 and any(found[0]["key"])
 
 
-def test_lengths_may_change_between_calls(ranks):
-    """Slices leave by the length of the last call; a rank, most or all may have another now."""
-    rows, left = peer_ranks.vectors(5), mt.Krum(1).lowered(4, 1)
-    for rank, found in enumerate(item["answers"]["lengths"] for item in ranks):
-        for place, (most, odd) in enumerate(((23, 23), (9, 9), (15, 9), (15, 4), (2, 15), (2, 2))):
+@pytest.mark.parametrize("place", range(len(peer_ranks.BY_LENGTH)))
+def test_lengths_may_change_between_calls(place, ranks):
+    """Slices leave by the length that is expected; a rank, most or all may have another now."""
+    rows, rule = peer_ranks.vectors(5), peer_ranks.BY_LENGTH[place]
+    for rank, found in enumerate(item["answers"]["lengths"][place] for item in ranks):
+        for answer, (most, odd) in zip(found, peer_ranks.LENGTHS, strict=True):
             if most == odd:
-                assert np.array_equal(found[place], mt.Krum(1)(rows[:, :most]))
+                assert np.array_equal(answer, rule(rows[:, :most]))
             elif rank == 1:
-                assert f"this rank has {odd} coordinates" in found[place] and f"most have {most}" in found[place]
+                assert f"this rank has {odd} coordinates" in answer and f"most have {most}" in answer
             else:
-                assert np.array_equal(found[place], left(rows[[0, 2, 3, 4], :most]))
+                assert np.array_equal(answer, rule.lowered(4, 1)(rows[[0, 2, 3, 4], :most]))
+
+
+def test_a_call_that_fails_leaves_tensors_as_they_were(ranks):
+    for found in ranks:
+        assert found["answers"]["untouched"] == ((0, 1, 2), True)
+
+
+def test_ranks_that_know_the_length_wait_for_slices_and_sums_alone(ranks):
+    for found in ranks:
+        assert found["answers"]["messages"] == 2
 
 
 def test_ranks_on_different_processors_get_the_same_answer(ranks):

@@ -249,7 +249,7 @@ class _Borrowed(Entropy):
         self.source = source
 
     def key(self, purpose: str) -> bytes:
-        return self.source.key(purpose)
+        return bytes(self.source.key(purpose))
 
 
 @dataclass(frozen=True)

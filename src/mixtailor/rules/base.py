@@ -4,7 +4,7 @@ import dataclasses
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, SupportsBytes
 
 import numpy as np
 
@@ -26,9 +26,13 @@ OnFault = Literal["raise", "skip"]
 
 
 class KeySource(Protocol):
-    """Where the randomness of a call comes from: `mixtailor.mixing.Entropy` is one."""
+    """Where the randomness of a call comes from: `mixtailor.mixing.Entropy` is one.
 
-    def key(self, purpose: str) -> bytes: ...
+    A key for "preaggregation" may be anything that `bytes` can be made of: it is asked for in every call, and used in
+    few.
+    """
+
+    def key(self, purpose: str) -> SupportsBytes: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Plan:
     """What was settled before anything is computed: the rule, drawn where there is a draw, and the call's key."""
 
     rule: "Rule"
-    key: bytes
+    key: SupportsBytes
     facts: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsBytes, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Call:
 
     def __init__(
         self,
-        random: np.random.Generator | bytes | None = None,
+        random: np.random.Generator | SupportsBytes | None = None,
         reference: Any = None,
         honest: tuple[int, ...] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Call:
     def random(self) -> np.random.Generator:
         """Made when it is first asked for: most rules draw nothing, and a generator costs as much as a median."""
         if not isinstance(self._random, np.random.Generator):
-            key = None if self._random is None else int.from_bytes(self._random, "big")
+            key = None if self._random is None else int.from_bytes(bytes(self._random), "big")
             self._random = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(key)))
         return self._random
 

@@ -52,6 +52,8 @@ def receive(updates: Any) -> Arrival:
     if isinstance(updates, Home):
         known = getattr(updates, "arrival", None)
         return known or Arrival(updates, {}, updates.n, lambda answer, _home: answer, lambda vector: vector)
+    if is_array(updates):
+        return _matrix(updates)
     if isinstance(updates, (str, bytes, PathLike)):
         refuse(f"Updates need one item for each worker and got a single path or string, {updates!r}. Give a list.")
     if isinstance(updates, Mapping):
@@ -59,8 +61,6 @@ def receive(updates: Any) -> Arrival:
             "Updates need one item for each worker and got a single mapping. Give a list of n state dicts, and the "
             "workers' names as workers=."
         )
-    if is_array(updates):
-        return _matrix(updates)
     if not isinstance(updates, Sequence) and isinstance(updates, Iterable):
         updates = list(updates)
     if not isinstance(updates, Sequence):

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from mixtailor._checks import refuse
-from mixtailor.updates.arrays import in_memory, is_torch
+from mixtailor.updates.arrays import in_memory, is_torch, read
 from mixtailor.updates.base import Updates
+from mixtailor.updates.dense import Dense
 from mixtailor.updates.engine import Floats, Integers
 from mixtailor.updates.home import Home
 from mixtailor.updates.points import Combination, Point
@@ -31,6 +33,17 @@ _GATHERED = 1 << 16
 
 # One call of two names: torch 2.13 warns of the older.
 gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+_KERNELS = (torch.float32, torch.float64)
+_CPU = torch.device("cpu")
+_backends: "WeakKeyDictionary[dist.ProcessGroup, str]" = WeakKeyDictionary()
+
+
+def _on_gpu(group: "dist.ProcessGroup") -> bool:
+    if group not in _backends:
+        _backends[group] = dist.get_backend(group)
+    return _backends[group] == "nccl"
 
 
 def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
@@ -60,6 +73,8 @@ class Shards:
 
     Attributes
     ----------
+    members : ProcessGroup
+        The group, also where it is the default one.
     alike : bool
         Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
     """
@@ -67,33 +82,65 @@ class Shards:
     def __init__(self, d: int, group: "dist.ProcessGroup | None" = None) -> None:
         self.group = group
         self.alike = False
-        self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
-        if self.rank < 0:
+        self._words: tuple[Integers, Callable[[Integers], None]] | None = None
+        if dist.get_rank(group) < 0:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
+        members = dist.group.WORLD if group is None else group
+        assert members is not None, "without a default group, get_rank has refused"
+        self.members, self.rank, self.count = members, members.rank(), members.size()
         self._first = 0 if group is None else dist.get_global_rank(group, 0)
-        on_gpu = dist.get_backend(group) == "nccl"
-        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self.device = torch.device("cuda", torch.cuda.current_device()) if _on_gpu(members) else _CPU
         self.cover(d)
 
     def cover(self, d: int) -> None:
         """Share out another number of coordinates."""
         self.d, self.width = d, -(-d // self.count)
-        self.start, self.stop = bounds(d, self.count, self.rank)
+        self.places = [bounds(d, self.count, rank) for rank in range(self.count)]
+        self.start, self.stop = self.places[self.rank]
+
+    def say(self, words: Integers, hear: Callable[[Integers], None]) -> None:
+        """Have whole numbers travel with what the ranks exchange next; `hear` gets those of all ranks, a row each."""
+        self._words = words, hear
+
+    def settle(self) -> None:
+        """Exchange now what is still to be said."""
+        if self._words is not None:
+            (words, hear), self._words = self._words, None
+            hear(self.gathered(words))
 
     def gathering(self, values: Any) -> Callable[[], Any]:
         """Begin to gather; the call that is returned waits for the end."""
         own = np.asarray(values)
-        sent = torch.from_numpy(np.tile(own.reshape(-1), self.count)).to(self.device)
+        copies = np.empty((self.count, own.size), own.dtype)
+        copies[:] = own.reshape(-1)
+        sent = torch.from_numpy(copies).to(self.device)
         every = torch.empty_like(sent)
         # Each rank to each, in one step. gloo's all_gather goes round in a ring, and on few processors each of its
         # count - 1 steps waits until the next rank is awake.
-        work = dist.all_to_all_single(every, sent, group=self.group, async_op=True)
+        work = dist.all_to_all_single(every, sent, group=self.members, async_op=True)
 
         def end() -> Any:
             work.wait()
             return every.cpu().numpy().reshape(self.count, *own.shape)
 
         return end
+
+    def exchange(self, sent: "Sequence[torch.Tensor | None]", received: "Sequence[torch.Tensor | None]") -> list[Any]:
+        """Begin to send each of the other ranks a tensor and to receive one from each, where there is one.
+
+        Each rank to each, in one step: gloo's own collectives go round in a ring, or hand the work to another thread,
+        and on few processors every step waits until somebody is awake.
+        """
+        group, peers = self.members, [(self.rank + step) % self.count for step in range(1, self.count)]
+        into = [(rank, part) for rank in reversed(peers) if (part := received[rank]) is not None and part.numel()]
+        out = [(rank, part) for rank in peers if (part := sent[rank]) is not None and part.numel()]
+        if self.device.type == "cpu":  # past what `isend` and `irecv` look at anew for each of them
+            return [group.recv([part], rank, 0) for rank, part in into] + [
+                group.send([part], rank, 0) for rank, part in out
+            ]
+        batch = [dist.P2POp(dist.irecv, part, group=group, group_peer=rank) for rank, part in into]
+        batch += [dist.P2POp(dist.isend, part, group=group, group_peer=rank) for rank, part in out]
+        return dist.batch_isend_irecv(batch) if batch else []
 
     def gathered(self, values: Any) -> Any:
         """A numpy array of one shape from every rank, stacked in the order of the ranks."""
@@ -102,9 +149,10 @@ class Shards:
     def together(self, values: Floats, *, maximum: bool = False) -> Floats:
         """The sums, or the maxima, of what the ranks have; the same bits everywhere."""
         if values.size * self.count <= _GATHERED:
-            every = self.gathered(values)
+            every = self._gathered_with_words(values)
             with np.errstate(all="ignore"):  # what is not finite is looked for by whoever asked
                 return np.asarray(every.max(axis=0) if maximum else every.sum(axis=0))
+        self.settle()
         # A maximum of NaN and a number is either, by the backend; infinity is as good a sign of a faulty row.
         whole = np.where(np.isnan(values), np.inf, values) if maximum else values
         total = torch.from_numpy(np.array(whole)).to(self.device)
@@ -112,8 +160,18 @@ class Shards:
         dist.broadcast(total, self._first, group=self.group)
         return np.asarray(total.cpu().numpy())
 
+    def _gathered_with_words(self, values: Floats) -> Floats:
+        if self._words is None:
+            return np.asarray(self.gathered(values))
+        (words, hear), self._words = self._words, None
+        # Floats travel as the bits of whole numbers, and not the other way round: some bits are a NaN.
+        every = self.gathered(np.concatenate([words, values.reshape(-1).view(np.int64)]))
+        hear(every[:, : words.size])
+        return np.asarray(every[:, words.size :].view(np.float64).reshape(self.count, *values.shape))
+
     def from_first(self, values: Any) -> Any:
         """What the first rank has, a numpy array of one shape on all ranks."""
+        self.settle()
         told = torch.from_numpy(np.array(values)).to(self.device)
         dist.broadcast(told, self._first, group=self.group)
         return told.cpu().numpy()
@@ -131,8 +189,9 @@ class Alone(Shards):
     def __init__(self, d: int) -> None:
         self.d = self.width = d
         self.group, self.rank, self.count, self.alike = None, 0, 1, True
+        self._words = None
         self.start, self.stop = 0, d
-        self.device = torch.device("cpu")
+        self.device = _CPU
 
     def gathered(self, values: Any) -> Any:
         return np.asarray(values)[None]
@@ -142,6 +201,16 @@ class Alone(Shards):
 
     def from_first(self, values: Any) -> Any:
         return values
+
+
+def _in_place(rows: Any) -> Arrival | None:
+    """What `receive` makes of a matrix of floats on the CPU, in a fraction of its time: a slice is soon computed."""
+    if type(rows) is not torch.Tensor or rows.dtype not in _KERNELS or not rows.is_cpu or not rows.is_contiguous():
+        return None
+    kind, raw = read(rows)
+    return Arrival(
+        Dense.of(raw.numpy()), {}, len(rows), lambda answer, _home: torch.from_numpy(answer), kind.row.flatten
+    )
 
 
 class Sharded(Home):
@@ -158,18 +227,24 @@ class Sharded(Home):
     shards : Shards
     """
 
-    def __init__(self, part: Home, shards: Shards, arrival: "Callable[[Sharded], Arrival] | None" = None) -> None:
+    def __init__(
+        self,
+        part: Home,
+        shards: Shards,
+        arrival: "Callable[[Sharded], Arrival] | None" = None,
+        answer: Any = None,
+    ) -> None:
         super().__init__(part.n, shards.d, part.engine, part.call, part.received)
         if part.d != shards.stop - shards.start:
             refuse(f"This rank's slice needs {shards.stop - shards.start} coordinates and has {part.d}.")
         self.part, self.shards = part, shards
-        self._arrived = arrival
+        self._arrived, self._spare = arrival, answer
         self._passing = False
         self._doubtful = False
         part._examined = True  # faults are looked for by all ranks together, never by one of them
 
     @classmethod
-    def of(cls, rows: Any, shards: Shards, *, faults: Mapping[int, str] | None = None) -> "Sharded":
+    def of(cls, rows: Any, shards: Shards, *, faults: Mapping[int, str] | None = None, answer: Any = None) -> "Sharded":
         """The home of rows in any form, each on this rank's coordinates.
 
         Parameters
@@ -179,14 +254,16 @@ class Sharded(Home):
         shards : Shards
         faults : mapping, optional
             Rows as received that are not among them, and what is wrong with each; the same on all ranks.
+        answer : array, optional
+            Where the first answer goes: flat, of the rows' type, and no row's memory.
         """
         known = dict(faults or {})
-        own = receive(rows)
+        own = _in_place(rows) or receive(rows)
         if own.faults:
             refuse(f"Rows {sorted(own.faults)} of this slice are not of the shape or type of the others.")
         n = own.n + len(known)
         own.home.received = tuple(row for row in range(n) if row not in known)
-        return cls(own.home, shards, lambda home: Arrival(home, dict(known), n, own.restore, own.flatten))
+        return cls(own.home, shards, lambda home: Arrival(home, dict(known), n, own.restore, own.flatten), answer)
 
     @property
     def arrival(self) -> Arrival | None:
@@ -243,7 +320,8 @@ class Sharded(Home):
         return self.part.largest
 
     def new(self) -> Any:
-        return self.part.new()
+        spare, self._spare = self._spare, None
+        return self.part.new() if spare is None else spare
 
     def copy_row(self, row: int, answer: Any) -> None:
         self.part.copy_row(row, answer)
@@ -278,7 +356,8 @@ class Sharded(Home):
         return answer
 
     def reduce(self, total: Floats, *, maximum: bool = False) -> Floats:
-        values = np.append(np.asarray(total, np.float64).reshape(-1), float(self._doubtful))
+        values = np.empty(total.size + 1)
+        values[:-1], values[-1] = total.reshape(-1), self._doubtful
         self._doubtful = False
         together = self.shards.together(values, maximum=maximum)
         if together[-1] > 0.0:

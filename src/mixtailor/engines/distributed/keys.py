@@ -1,6 +1,7 @@
 """One key for all ranks of a call: the first of them draws it and tells the others."""
 
 import dataclasses
+from typing import SupportsBytes
 
 import numpy as np
 
@@ -9,7 +10,21 @@ from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.base import KeySource
 from mixtailor.updates.sharded import Shards
 
-__all__ = ["SharedKey", "source_of"]
+__all__ = ["SharedKey", "Told", "source_of"]
+
+
+class Told:
+    """The key that the first rank has told the others by the time that it is used."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self.value: bytes | None = None
+
+    def __bytes__(self) -> bytes:
+        if self.value is None:
+            self._shards.settle()
+        assert self.value is not None, "whoever hears the key keeps it here"
+        return self.value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,15 +38,15 @@ class SharedKey:
     source : KeySource
         Where the first rank takes them from; that of other ranks is not asked.
     known : dict
-        Keys that all ranks have already, by purpose; each is given out once.
+        Keys that come with something else, by purpose; each is given out once.
     """
 
     shards: Shards
     source: KeySource
-    known: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    known: dict[str, SupportsBytes] = dataclasses.field(default_factory=dict)
 
-    def key(self, purpose: str) -> bytes:
+    def key(self, purpose: str) -> SupportsBytes:
         if purpose in self.known:
             return self.known.pop(purpose)
-        own = self.source.key(purpose) if self.shards.rank == 0 else bytes(KEY_BYTES)
+        own = bytes(self.source.key(purpose)) if self.shards.rank == 0 else bytes(KEY_BYTES)
         return bytes(self.shards.from_first(np.frombuffer(own, np.uint8)).tobytes())

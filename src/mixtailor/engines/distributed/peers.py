@@ -5,8 +5,7 @@ slice of everybody's answer.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -16,12 +15,13 @@ import torch.distributed as dist
 
 from mixtailor._checks import refuse
 from mixtailor.engines.distributed.alike import computing, host
-from mixtailor.engines.distributed.keys import SharedKey, source_of
+from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.kernels import threads
-from mixtailor.mixing.entropy import KEY_BYTES
+from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
-from mixtailor.updates.sharded import Sharded, Shards, bounds
+from mixtailor.updates.engine import Integers
+from mixtailor.updates.sharded import Sharded, Shards
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 
@@ -87,23 +87,33 @@ def robust_all_reduce(
         raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
     if tensor.dtype not in TYPES:
         raise TypeError(f"robust_all_reduce needs one of {[str(kind) for kind in TYPES]} and got {tensor.dtype}.")
-    source = source_of(wanted) if entropy is None else entropy
     shards = Shards(0, group)
-    agreed, exchange = _met(tensor, source, shards)
-    sound, flat = shards.rank not in agreed.faults, exchange.flat
-    kept = [row for row in range(shards.count) if row not in agreed.faults]
-    with exchange as rows, threads.shared(agreed.neighbours):
-        result = wanted.aggregate(
-            Sharded.of(rows[kept] if agreed.faults else rows, shards, faults=agreed.faults),
-            reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
-            entropy=SharedKey(shards, source, {"preaggregation": agreed.key}),
-            on_fault=on_fault,
-        )
+    source = _source(wanted, shards) if entropy is None else entropy
+    standing, key = _met(shards), Told(shards)
+    form, faults = standing.guess(), dict[int, str]()
+    _tell(tensor, source, shards, standing, key)
+    while True:
+        try:
+            if form is None:
+                shards.settle()  # whatever they agree on is something else
+                continue
+            with _Exchange(tensor, form, shards) as exchange, threads.shared(standing.neighbours):
+                result = wanted.aggregate(
+                    exchange.home(faults, reference is None),
+                    reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
+                    entropy=SharedKey(shards, source, {"preaggregation": key}),
+                    on_fault=on_fault,
+                )
+                shards.settle()
+            break
+        except _Otherwise as agreed:
+            form, faults = agreed.form, agreed.faults
+    flat = exchange.flat
     _spread(result.update, flat, shards, _owner(result) if shards.alike else None)
-    if not sound:
+    if shards.rank in faults:
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
-            f"coordinates of {tensor.dtype}, most have {agreed.form[0]} of {agreed.form[1]}. The others went "
+            f"coordinates of {tensor.dtype}, most have {form[0]} of {form[1]}. The others went "
             "on without it."
         )
     if flat.data_ptr() != tensor.data_ptr():  # a tensor that is not contiguous
@@ -112,69 +122,101 @@ def robust_all_reduce(
     return replace(result, update=None if result.update is None else tensor)
 
 
-@dataclass(frozen=True)
-class _Agreed:
-    """The length and type that most ranks have, the ranks that have another, the first rank's key, whether all ranks
-    compute alike, and how many of them are on this host."""
+def _source(rule: Rule, shards: Shards) -> KeySource:
+    """Where the rule has its keys from; that of other ranks than the first is never asked, nor looked for."""
+    return source_of(rule) if shards.rank == 0 else SystemEntropy()
 
-    form: _Form
-    faults: dict[int, str]
-    key: bytes
+
+class _Otherwise(Exception):  # no error, but a turn that all ranks take together
+    """The length and type that most ranks have, and the ranks that have another: not what was guessed."""
+
+    def __init__(self, form: _Form, faults: dict[int, str]) -> None:
+        super().__init__()
+        self.form, self.faults = form, faults
+
+
+@dataclass
+class _Standing:
+    """What the ranks of a group know of one another from earlier calls, the same on all of them.
+
+    Attributes
+    ----------
+    alike : bool
+        Whether all ranks compute alike.
+    neighbours : int
+        How many of them are on this host.
+    last : form, optional
+        What most had in the last call.
+    after : dict
+        What most had in the call after one of each form.
+    """
+
     alike: bool
     neighbours: int
+    last: _Form | None = None
+    after: dict[_Form, _Form] = field(default_factory=dict)
+
+    def guess(self) -> _Form | None:
+        return None if self.last is None else self.after.get(self.last, self.last)
+
+    def keep(self, form: _Form) -> None:
+        if len(self.after) > _KEPT:
+            self.after.clear()
+        if self.last is not None:
+            self.after[self.last] = form
+        self.last = form
 
 
-def _agreeing(tensor: torch.Tensor, source: KeySource, shards: Shards) -> Callable[[], _Agreed]:
-    """Begin what the ranks tell one another first, in one message; the call that is returned waits for the end.
+_KEPT = 1000  # forms: a model's layers, not every length that ever was
+_standings: "WeakKeyDictionary[dist.ProcessGroup, _Standing]" = WeakKeyDictionary()
 
-    The key for what a rule does with randomness, which every call asks for, comes along: among peers nobody chooses
-    an update after having seen it. A draw of the rule itself has a key of its own, after the exchange.
+
+def _met(shards: Shards) -> _Standing:
+    """What the ranks know of one another; in the first call of a group they tell it."""
+    group = shards.members
+    standing = _standings.get(group)
+    if standing is None:
+        told = shards.gathered(np.array([computing(), host()]))
+        alike, neighbours = (told[:, 0] == told[0, 0]).all(), (told[:, 1] == host()).sum()
+        standing = _standings[group] = _Standing(bool(alike), int(neighbours))
+    shards.alike = standing.alike
+    return standing
+
+
+def _tell(tensor: torch.Tensor, source: KeySource, shards: Shards, standing: _Standing, key: Told) -> None:
+    """Have this rank's length and type travel with what the rule exchanges first, and the first rank's key.
+
+    Slices leave before it is known whether all ranks have the length and type that are expected. A call then waits for
+    no message that does nothing else. A rank that has others sends zeros, and all start again with what most have.
+
+    The key is that for what a rule does with randomness: among peers nobody chooses an update after having seen it. A
+    draw of the rule itself has a key of its own, after the exchange.
     """
-    key = source.key("preaggregation") if shards.rank == 0 else bytes(KEY_BYTES)
-    own = [tensor.numel(), TYPES.index(tensor.dtype), computing(), host()]
-    telling = shards.gathering(np.concatenate([own, np.frombuffer(key, np.int64)]))
+    guess = standing.guess()
+    own = bytes(source.key("preaggregation")) if shards.rank == 0 else bytes(KEY_BYTES)
+    form = [tensor.numel(), TYPES.index(tensor.dtype)]
 
-    def end() -> _Agreed:
-        told = telling()
-        every = [(length, kind) for length, kind in told[:, :2].tolist()]
-        (d, place), _ = Counter(sorted(every)).most_common(1)[0]  # of equally many, the smaller on all ranks
-        faults = {
-            rank: f"{length} coordinates of {TYPES[kind]} where most have {d} of {TYPES[place]}"
-            for rank, (length, kind) in enumerate(every)
-            if (length, kind) != (d, place)
-        }
-        alike = bool((told[:, 2] == told[0, 2]).all())
-        neighbours = int((told[:, 3] == host()).sum())
-        return _Agreed((d, TYPES[place]), faults, told[0, 4:].tobytes(), alike, neighbours)
+    def hear(told: Integers) -> None:
+        key.value = told[0, 2:].tobytes()
+        agreed, faults = _agreed([(length, TYPES[kind]) for length, kind in told[:, :2].tolist()])
+        standing.keep(agreed)
+        if faults or agreed != guess:
+            raise _Otherwise(agreed, faults)
 
-    return end
+    shards.say(np.array([*form, *np.frombuffer(own, np.int64)]), hear)
 
 
-# What the ranks of a group agreed on in their last call.
-_last: "WeakKeyDictionary[dist.ProcessGroup, _Form]" = WeakKeyDictionary()
-
-
-def _met(tensor: torch.Tensor, source: KeySource, shards: Shards) -> "tuple[_Agreed, _Exchange]":
-    """What the ranks agree on, and the exchange of their slices, which is under way.
-
-    Slices leave before it is known whether all ranks have the length and type that they had in the last call, on which
-    all agreed: a call then waits once and not twice. A rank that has others sends zeros, and if most have, the
-    exchange is made again.
-    """
-    group = shards.group or dist.group.WORLD
-    assert group is not None, "Shards was made, so there is a group"
-    agreeing = _agreeing(tensor, source, shards)
-    guessed = _last.get(group)
-    exchange = None if guessed is None else _Exchange(tensor, guessed, shards)
-    agreed = agreeing()
-    if exchange is None or agreed.form != guessed:
-        if exchange is not None:
-            with exchange:  # its memory is written to until it ends
-                pass
-        exchange = _Exchange(tensor, agreed.form, shards)
-    _last[group] = agreed.form
-    shards.alike = agreed.alike
-    return agreed, exchange
+def _agreed(forms: list[_Form]) -> tuple[_Form, dict[int, str]]:
+    """The form that most ranks have, and what is wrong with the others."""
+    if len(set(forms)) == 1:
+        return forms[0], {}
+    # Of equally many, the smaller on all ranks.
+    most, _ = Counter(sorted(forms, key=lambda form: (form[0], TYPES.index(form[1])))).most_common(1)[0]
+    return most, {
+        rank: f"{form[0]} coordinates of {form[1]} where most have {most[0]} of {most[1]}"
+        for rank, form in enumerate(forms)
+        if form != most
+    }
 
 
 # Rooms for rows that are not in use, by type and device. A fresh one would cost as much as sending what goes into it:
@@ -183,15 +225,20 @@ _rooms: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
 
 
 class _Exchange:
-    """This rank's slice of every rank's vector, a row each, for as long as the block lasts."""
+    """This rank's slice of every rank's vector, a row each, for as long as the block lasts.
+
+    Attributes
+    ----------
+    flat : Tensor
+        This rank's vector, flat; zeros if it is not of the form that is expected.
+    """
 
     def __init__(self, tensor: torch.Tensor, form: _Form, shards: Shards) -> None:
         d, dtype = form
         shards.cover(d)
         fits = (tensor.numel(), tensor.dtype) == form
         self.flat = tensor.detach().reshape(-1) if fits else torch.zeros(d, dtype=dtype, device=tensor.device)
-        widths = [stop - start for start, stop in (bounds(d, shards.count, rank) for rank in range(shards.count))]
-        own = widths[shards.rank]
+        self._shards, own = shards, shards.stop - shards.start
         self._key = dtype, tensor.device
         room = _rooms.pop(self._key, None)  # whoever takes it has it alone
         if room is None or not shards.count * own <= room.numel() <= 2 * shards.count * own:
@@ -204,16 +251,26 @@ class _Exchange:
             rows.view(torch.uint8),
             self.flat.view(torch.uint8),
             [own * size] * shards.count,
-            [width * size for width in widths],
-            group=shards.group,
+            [(stop - start) * size for start, stop in shards.places],
+            group=shards.members,
             async_op=True,
         )
 
-    def __enter__(self) -> torch.Tensor:
+    def __enter__(self) -> "_Exchange":
         self._work.wait()
-        return self._rows
+        return self
 
-    def __exit__(self, *_error: object) -> None:
+    def home(self, faults: dict[int, str], in_place: bool) -> Sharded:
+        """The rows that are sound; `in_place`, the answer may go where this rank's slice came from."""
+        rows, shards = self._rows, self._shards
+        kept = rows[[row for row in range(shards.count) if row not in faults]] if faults else rows
+        plain = in_place and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
+        answer = self.flat[shards.start : shards.stop].numpy() if plain else None
+        return Sharded.of(kept, shards, faults=faults, answer=answer)
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        if kind is not None:  # an answer that was begun there
+            self.flat[self._shards.start : self._shards.stop] = self._rows[self._shards.rank]
         _rooms[self._key] = self._room
 
 
@@ -234,32 +291,14 @@ def _spread(own: torch.Tensor | None, flat: torch.Tensor, shards: Shards, owner:
         flat.zero_()
         return
     # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
-    whole = flat.view(torch.uint8)
-    if shards.rank != owner:
-        flat[shards.start : shards.stop] = own
-    messages = []
-    for step in range(1, shards.count):
-        to, source = (shards.rank + step) % shards.count, (shards.rank - step) % shards.count
-        for call, rank, holder, target in (
-            (dist.irecv, source, source, shards.rank),
-            (dist.isend, to, shards.rank, to),
-        ):
-            start, stop = (place * flat.element_size() for place in bounds(shards.d, shards.count, holder))
-            if start < stop and target != owner:
-                messages.append((call, whole[start:stop], rank))
-    for message in _begun(messages, shards):
+    here = flat[shards.start : shards.stop]
+    if shards.rank != owner and own.data_ptr() != here.data_ptr():
+        here.copy_(own)
+    whole, size = flat.view(torch.uint8), flat.element_size()
+    parts = [whole[start * size : stop * size] for start, stop in shards.places]
+    sent = [None if rank == owner else parts[shards.rank] for rank in range(shards.count)]
+    for message in shards.exchange(sent, parts if shards.rank != owner else [None] * shards.count):
         message.wait()
-
-
-def _begun(messages: "list[tuple[Callable[..., Any], torch.Tensor, int]]", shards: Shards) -> list[Any]:
-    """Messages between pairs of ranks, under way."""
-    if shards.device.type == "cpu":
-        return [
-            call(part, group=shards.group, **{"group_dst" if call is dist.isend else "group_src": rank})
-            for call, part, rank in messages
-        ]
-    batch = [dist.P2POp(call, part, group=shards.group, group_peer=rank) for call, part, rank in messages]
-    return dist.batch_isend_irecv(batch) if batch else []
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import mixtailor as mt
 from mixtailor._checks import FaultError
 from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
-from mixtailor.updates.sharded import Shards
+from mixtailor.updates.shards import Shards
 
 RULES = (
     mt.Krum(1),

@@ -11,7 +11,8 @@ import mixtailor as mt
 from mixtailor._checks import FaultError
 from mixtailor.testing.laws import Case, FixedKey
 from mixtailor.updates.device import on_device
-from mixtailor.updates.sharded import Sharded, Shards
+from mixtailor.updates.sharded import Sharded
+from mixtailor.updates.shards import Shards
 
 EXTRA = {"Plain": lambda rows: np.median(rows, axis=0)}
 

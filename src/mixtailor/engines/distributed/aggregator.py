@@ -17,7 +17,8 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, as_rule
 from mixtailor.rules.reputation import Observer
 from mixtailor.updates.engine import Integers
-from mixtailor.updates.sharded import Alone, Sharded, Shards
+from mixtailor.updates.sharded import Sharded
+from mixtailor.updates.shards import Alone, Shards
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store  # torch.distributed does not export it to type checkers

@@ -8,7 +8,7 @@ import numpy as np
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.base import KeySource
-from mixtailor.updates.sharded import Shards
+from mixtailor.updates.shards import Shards
 
 __all__ = ["SharedKey", "Told", "source_of"]
 

@@ -21,7 +21,8 @@ from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
 from mixtailor.updates.engine import Integers
-from mixtailor.updates.sharded import Sharded, Shards
+from mixtailor.updates.sharded import Sharded
+from mixtailor.updates.shards import Shards
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 

@@ -8,7 +8,7 @@ import torch
 
 from mixtailor._checks import refuse
 from mixtailor.engines.distributed.line import SOUND, Line
-from mixtailor.updates.sharded import bounds
+from mixtailor.updates.shards import bounds
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store  # torch.distributed does not export it to type checkers

@@ -64,6 +64,21 @@ def test_a_rule_without_all_attacks_has_no_worst_case(tmp_path: Path) -> None:
     assert difference(group, "a", "b") is None
 
 
+def test_a_rule_with_a_run_that_failed_has_no_worst_case(tmp_path: Path) -> None:
+    """The attack that stopped it may be its worst: it is no attack that was cut for doing little harm."""
+    cells = {(rule, attack, seed): [0.9] for rule in "ab" for attack in "tu" for seed in (0, 1)}
+    written(tmp_path, cells)
+    (tmp_path / "runs" / "3" / "summary.json").unlink()
+    unfinished = Results.load(tmp_path / "x")
+    assert [case.rule for case in worst_cases(groups(unfinished)[0])] == ["a", "b"] and not unfinished.failed()
+    (tmp_path / "runs" / "3" / "error.txt").write_text("ValueError: no\n")
+    results = Results.load(tmp_path / "x")
+    (entry,) = results.failed()
+    assert (entry["rule"], entry["attack"], entry["error"]) == ("a", "u", "ValueError: no") and len(results.runs) == 7
+    (group,) = groups(results)
+    assert [case.rule for case in worst_cases(group)] == ["b"] and difference(group, "a", "b") is None
+
+
 def test_the_bootstrap_interval_covers(tmp_path: Path) -> None:
     """Of one attack and many seeds, the interval is near the textbook one for a mean."""
     random = np.random.default_rng(0)

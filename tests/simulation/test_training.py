@@ -11,6 +11,7 @@ from torch import nn
 from mixtailor import (
     CenteredClipping,
     Comed,
+    DnC,
     FLTrust,
     Krum,
     Mean,
@@ -25,8 +26,11 @@ from mixtailor.attacks import (
     ALIE,
     ROP,
     Attack,
+    BestResponse,
+    FangKrum,
     KnowsDraw,
     LabelFlip,
+    Leeway,
     LineSearch,
     Mimic,
     NonFinite,
@@ -54,6 +58,7 @@ from mixtailor.simulation import (
     stream_seed,
     synthetic,
 )
+from mixtailor.simulation.adversary import Adversary
 
 
 def quick(**changes: Any) -> Settings:
@@ -104,6 +109,18 @@ def test_a_seed_decides_everything(rule: Callable[[], Rule], attack: Callable[[]
     assert not torch.equal(first.weights, other.weights)
     timeless = [[{k: v for k, v in r.items() if "seconds" not in k} for r in o.records] for o in (first, second)]
     assert timeless[0] == timeless[1]
+
+
+@pytest.mark.parametrize("attack", [BestResponse(DnC(f=4)), FangKrum(), FangKrum(target=DnC(f=4)), Leeway()])
+def test_attackers_hide_where_too_few_rows_are_left_to_try_a_rule(attack: Attack) -> None:
+    """Training that comes apart leaves few finite rows; a round goes on, and the simulation sees how it ends."""
+    adversary = Adversary(attack, quick(n=12, byzantine=4))
+    honest = torch.randn((8, 5), generator=torch.Generator().manual_seed(0))
+    rows, facts = adversary.rows(honest, None, 4, 0)
+    assert rows.shape == (4, 5) and facts
+    honest[2:] = float("nan")
+    rows, facts = adversary.rows(honest, None, 4, 1)
+    assert torch.equal(rows, honest[:2].mean(0).expand(4, -1)) and not facts
 
 
 def test_rules_share_the_order_of_the_data() -> None:

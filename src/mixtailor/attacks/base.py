@@ -120,6 +120,12 @@ class Attack(Part):
         """How many Byzantine workers it takes."""
         return 1
 
+    def least_rows(self, f: int) -> int:
+        """How many rows, its own f among them, it has to have: one that tries a rule, as many as the rule needs."""
+        target = getattr(self, "target", None)
+        least: int = f + 1 if target is None else target.min_rows()
+        return least
+
     def needs_own(self) -> bool:
         """Whether it starts from the correct rows of the Byzantine workers, and not from the honest ones alone."""
         return self.alone or self.on_labels

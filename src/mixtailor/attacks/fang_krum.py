@@ -87,6 +87,9 @@ class FangKrum(Attack):
         check_fraction("FangKrum", "floor", self.floor)
         check_count("FangKrum", "budget", self.budget, 0)
 
+    def least_rows(self, f: int) -> int:
+        return (self.target or Krum(f)).min_rows()
+
     def points(self, scene: Scene) -> Sequence[Point]:
         honest = scene.honest
         trials = Trials(check_target(self, self.target or Krum(scene.f), scene.n), scene)

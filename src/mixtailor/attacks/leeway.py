@@ -63,6 +63,9 @@ class Leeway(Attack):
         check_count("Leeway", "coordinate", self.coordinate, 0)
         check_count("Leeway", "budget", self.budget, 2)
 
+    def least_rows(self, f: int) -> int:
+        return (self.target or Krum(f)).min_rows()
+
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, m = scene.honest, scene.honest.n
         if self.coordinate >= honest.d:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST", "Result", "Results", "run_folders"]
 
+NOT_RUN = "not run yet"
 LAST = 5  # evaluations that the accuracy of a run is the mean of
 
 
@@ -66,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of an experiment that have left records.
+    """All runs of an experiment that have left records and did not fail.
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class Results:
         What ``experiment.json`` says.
     runs : list of Result
     missing : list of dict
-        Entries without records, and what stopped them, where it is known.
+        Entries without records, or that failed, and what stopped them.
     """
 
     index: dict[str, Any] = field(repr=False)
@@ -89,14 +90,18 @@ class Results:
         runs, missing = [], []
         for entry, home in zip(index["entries"], run_folders(where), strict=True):
             records = read_records(home / "metrics.jsonl") if (home / "metrics.jsonl").exists() else []
-            if not records:
-                error = home / "error.txt"
-                why = error.read_text(encoding="utf-8").strip() if error.exists() else "not run yet"
+            error, complete = home / "error.txt", (home / "summary.json").exists()
+            if not records or (error.exists() and not complete):
+                why = error.read_text(encoding="utf-8").strip() if error.exists() else NOT_RUN
                 missing.append({**entry, "error": why})
                 continue
             placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
-            runs.append(Result(**placed, records=records, complete=(home / "summary.json").exists()))
+            runs.append(Result(**placed, records=records, complete=complete))
         return cls(index, runs, missing)
+
+    def failed(self) -> list[dict[str, Any]]:
+        """Entries whose run was stopped by an error."""
+        return [entry for entry in self.missing if entry["error"] != NOT_RUN]
 
     def panels(self) -> list[str]:
         """The titles of the panels, in order."""

@@ -31,12 +31,15 @@ class Group:
         Rows and columns of the table.
     cells : dict
         ``cells[rule][attack][seed]``, accuracy in percent.
+    failed : frozenset of str
+        Rules with a run that failed: what the attack would have done is not known.
     """
 
     title: str
     rules: list[str]
     attacks: list[str]
     cells: dict[str, dict[str, dict[int, float]]]
+    failed: frozenset[str] = frozenset()
 
     def mean(self, rule: str, attack: str) -> float | None:
         """Over the seeds."""
@@ -60,18 +63,28 @@ def groups(results: Results) -> list[Group]:
     """The runs of an experiment, in groups that can be compared."""
     parted: dict[str, list[Result]] = {}
     for run in results.runs:
-        rest = {key: value for key, value in run.config.items() if key not in _FREE}
-        parted.setdefault(json.dumps(rest, sort_keys=True), []).append(run)
+        parted.setdefault(_setting(run.config), []).append(run)
     titles = _titles([runs[0].config for runs in parted.values()])
-    return [_group(title, runs) for title, runs in zip(titles, parted.values(), strict=True)]
+    failed: dict[str, set[str]] = {}
+    for entry in results.failed():
+        failed.setdefault(_setting(entry["config"]), set()).add(entry["rule"])
+    return [
+        _group(title, runs, frozenset(failed.get(setting, ())))
+        for title, (setting, runs) in zip(titles, parted.items(), strict=True)
+    ]
+
+
+def _setting(config: dict[str, Any]) -> str:
+    """What runs of a group have in common."""
+    return json.dumps({key: value for key, value in config.items() if key not in _FREE}, sort_keys=True)
 
 
 def worst_cases(group: Group) -> list[WorstCase]:
     """Each rule's worst case, the best of them first.
 
     Resampled are the seeds, the same for all attacks, since runs of a seed share their data order. A rule that was not
-    run under every attack of the group has no worst case and is left out. Attacks that were cut after fewer seeds than
-    others, since they did the rule less harm, have no part in it.
+    run under every attack of the group, or with a run that failed, has no worst case and is left out. Attacks that were
+    cut after fewer seeds than others, since they did the rule less harm, have no part in it.
     """
     found = []
     for rule in group.rules:
@@ -108,7 +121,7 @@ def _resampled(table: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, 
 def _table(group: Group, rule: str) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[str], tuple[int, ...]] | None:
     """Accuracies by attack and seed, of the attacks with most seeds; their names; the seeds."""
     cells = {attack: group.cells[rule].get(attack, {}) for attack in group.attacks}
-    if not all(cells.values()):
+    if rule in group.failed or not all(cells.values()):
         return None
     most = max(len(cell) for cell in cells.values())
     kept = [attack for attack, cell in cells.items() if len(cell) == most]
@@ -118,7 +131,7 @@ def _table(group: Group, rule: str) -> tuple[np.ndarray[Any, np.dtype[np.float64
     return np.array([[cells[attack][seed] for seed in seeds] for attack in kept]), kept, tuple(seeds)
 
 
-def _group(title: str, runs: Sequence[Result]) -> Group:
+def _group(title: str, runs: Sequence[Result], failed: frozenset[str]) -> Group:
     liars = {run.config["byzantine"] for run in runs}
     cells: dict[str, dict[str, dict[int, float]]] = {}
     attacks: dict[str, None] = {}
@@ -126,7 +139,7 @@ def _group(title: str, runs: Sequence[Result]) -> Group:
         name = run.attack if len(liars) == 1 else f"{run.attack}, {run.config['byzantine']} liars"
         attacks[name] = None
         cells.setdefault(run.rule, {}).setdefault(name, {})[run.seed] = run.accuracy()
-    return Group(title, list(cells), list(attacks), cells)
+    return Group(title, list(cells), list(attacks), cells, failed)
 
 
 def _titles(configs: Sequence[dict[str, Any]]) -> list[str]:

@@ -91,14 +91,16 @@ class Adversary:
 
         Rows that are not finite are hidden from the attack, which computes with them. Where chance gives a round more
         Byzantine workers than the attack can use (it needs an honest majority), the rest repeat the last row; where it
-        gives too few for the attack, they hide behind the honest mean.
+        gives too few for the attack, they hide behind the honest mean. So they do where training has come apart, and
+        finite rows are too few for the rule that the attack tries.
         """
         if self.attack is None:
             assert own is not None
             return own, {}
         sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
         used = count if self.attack.alone else min(count, len(sound) - 1)
-        if used < self.attack.least_f():
+        apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows(used)
+        if used < self.attack.least_f() or apart:
             return sound.mean(0, keepdim=True).expand(count, -1), {}
         made = self.attack.craft(
             sound,

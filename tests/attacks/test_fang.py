@@ -74,3 +74,10 @@ def test_wrong_arguments() -> None:
         FangTrimmedMean(b=1.0)
     with pytest.raises(ValueError, match=r"Krum\(f=3\) needs at least 9 rows \(n >= 2f \+ 3\) and got 7"):
         FangKrum(target=mt.Krum(3))(rows(5), 2)
+
+
+def test_as_many_liars_as_krum_cannot_have() -> None:
+    """Five of twelve are more than Krum allows; the attack is made for the Krum that n does allow, which follows."""
+    honest = rows(7, 400)
+    made = FangKrum().craft(honest, 5, rng=0)
+    assert np.array_equal(mt.Krum(4)(np.vstack([honest, made.rows])), made.rows[0])

@@ -111,7 +111,7 @@ def test_a_seed_decides_everything(rule: Callable[[], Rule], attack: Callable[[]
     assert timeless[0] == timeless[1]
 
 
-@pytest.mark.parametrize("attack", [BestResponse(DnC(f=4)), FangKrum(), FangKrum(target=DnC(f=4)), Leeway()])
+@pytest.mark.parametrize("attack", [BestResponse(DnC(f=4)), FangKrum(target=DnC(f=4)), Leeway(target=Krum(f=1))])
 def test_attackers_hide_where_too_few_rows_are_left_to_try_a_rule(attack: Attack) -> None:
     """Training that comes apart leaves few finite rows; a round goes on, and the simulation sees how it ends."""
     adversary = Adversary(attack, quick(n=12, byzantine=4))

@@ -9,7 +9,7 @@ import numpy as np
 from mixtailor._checks import check_count, refuse
 from mixtailor.attacks._formulas import one_hot, spread
 from mixtailor.attacks.base import Attack, Line, Scene
-from mixtailor.attacks.trials import Trials, check_target
+from mixtailor.attacks.trials import Trials, check_target, likely_krum
 from mixtailor.rules import Krum, Rule
 from mixtailor.updates import Combination, Point
 
@@ -31,7 +31,7 @@ class Leeway(Attack):
     coordinate : int
         j.
     target : Rule, optional
-        The rule that has to follow; Krum with the attack's f by default.
+        The rule that has to follow; Krum with the attack's f by default, or with the largest that n allows.
     budget : int
         How many times the size is doubled, and then halved in.
 
@@ -64,13 +64,13 @@ class Leeway(Attack):
         check_count("Leeway", "budget", self.budget, 2)
 
     def least_rows(self, f: int) -> int:
-        return (self.target or Krum(f)).min_rows()
+        return (self.target or Krum(0)).min_rows()
 
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, m = scene.honest, scene.honest.n
         if self.coordinate >= honest.d:
             refuse(f"{self!r} needs a coordinate below d = {honest.d}.")
-        trials = Trials(check_target(self, self.target or Krum(scene.f), scene.n), scene)
+        trials = Trials(check_target(self, self.target or likely_krum(scene.f, scene.n), scene.n), scene)
         rule = trials.drawn()
         frame = honest.beside(one_hot(honest, self.coordinate))
         here = float(honest.coordinates(np.array([self.coordinate])).astype(np.float64).mean())

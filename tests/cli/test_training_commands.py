@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mixtailor.cli import main
+from mixtailor.cli import arena, main
+from mixtailor.experiments.shipped import ours
 
 TOML = """
 title = "two rules"
@@ -148,3 +149,10 @@ def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFix
     assert "less comed, the best single rule" in capsys.readouterr().out
     assert main(["arena", "--rules", "krumm"]) == 2
     assert "Did you mean 'krum'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("preset", "rates"), [("digits", {0.05, 0.5}), ("mnist", {0.001, 0.01})])
+def test_the_arena_steps_as_far_with_momentum_at_the_workers_as_at_the_server(preset: str, rates: set[float]) -> None:
+    """A momentum of 0.9 at the server adds up ten gradients; at the workers it is their average."""
+    experiment = arena._paced(ours("arena"), preset).changed({"preset": preset}, seeds=[0])
+    assert {entry.config.learning_rate for entry in experiment.entries(1.0)} == rates

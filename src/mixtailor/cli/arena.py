@@ -53,7 +53,7 @@ def command(
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 
-        experiment = _chosen(ours("arena"), rules, pools or [], attacks, momentum)
+        experiment = _paced(_chosen(ours("arena"), rules, pools or [], attacks, momentum), preset)
         liars = sorted({f - 1, f, f + 1}) if misdeclared else [f]
         changes: dict[str, Any] = {"preset": preset, "f": f, "byzantine": liars if len(liars) > 1 else f}
         experiment = experiment.changed(changes, seeds=_training.seeds_of(seeds))
@@ -114,6 +114,19 @@ def _chosen(
         panel for panel in experiment.panels if momentum is Momentum.both or panel.title.startswith(momentum.value)
     ]
     return experiment.model_copy(update={"run": table, "panels": panels})
+
+
+def _paced(experiment: "Experiment", preset: str) -> "Experiment":
+    """With the preset's own steps: momentum at the server adds gradients up, at the workers it averages them."""
+    from mixtailor.experiments.config import PRESETS
+
+    panels = []
+    for panel in experiment.panels:
+        if panel.run.get("worker_momentum") and preset in PRESETS:
+            rate = PRESETS[preset]["learning_rate"] / (1.0 - panel.run["worker_momentum"])
+            panel = panel.model_copy(update={"run": {**panel.run, "learning_rate": round(rate, 9)}})
+        panels.append(panel)
+    return experiment.model_copy(update={"panels": panels})
 
 
 def _names(text: str) -> list[str]:

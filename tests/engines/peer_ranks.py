@@ -38,6 +38,8 @@ LENGTHS = (
     (23, 23),
 )
 
+DRAWN = (23, 5, 19, 4, 21, 6, 17, 8)
+
 
 def vectors(count, d=23):
     return np.random.default_rng(5).normal(size=(count, d))
@@ -69,6 +71,7 @@ def answers(rank, count):
     robust_all_reduce(tensor, mt.FLTrust(), reference=trusted)
     found["reference"] = tensor.numpy()
     found["lengths"] = [_lengths(rank, count, rule) for rule in BY_LENGTH]
+    found["drawn"] = _drawn(rank, count)
     found["untouched"] = _untouched(rank, count)
     found["messages"] = _messages(rank, count)
     found["unlike"] = _unlike(rank, count)
@@ -98,6 +101,13 @@ def _lengths(rank, count, rule):
         except ValueError as error:
             found.append(str(error))
     return found
+
+
+def _drawn(rank, count):
+    """What a seeded mixture draws where lengths change from call to call."""
+    entropy, rule = mt.SeededEntropy(9), RULES[-1]
+    rows = torch.from_numpy(vectors(count))
+    return [repr(robust_all_reduce(rows[rank, :d].clone(), rule, entropy=entropy).rule) for d in DRAWN]
 
 
 def _untouched(rank, count):

@@ -55,6 +55,14 @@ def test_lengths_may_change_between_calls(place, ranks):
                 assert np.array_equal(answer, rule.lowered(4, 1)(rows[[0, 2, 3, 4], :most]))
 
 
+def test_a_call_that_starts_again_draws_once(ranks):
+    """Each call takes the keys that a call in one process takes, also where the length was not the expected one."""
+    entropy, rule, rows = mt.SeededEntropy(9), peer_ranks.RULES[-1], peer_ranks.vectors(5)
+    central = [repr(rule.aggregate(rows[:, :d], entropy=entropy).rule) for d in peer_ranks.DRAWN]
+    for found in ranks:
+        assert found["answers"]["drawn"] == central
+
+
 def test_a_call_that_fails_leaves_tensors_as_they_were(ranks):
     for found in ranks:
         assert found["answers"]["untouched"] == ((0, 1, 2), True)

@@ -48,5 +48,6 @@ class SharedKey:
     def key(self, purpose: str) -> SupportsBytes:
         if purpose in self.known:
             return self.known.pop(purpose)
+        self.shards.settle()  # all may start again there, and a key is given out once
         own = bytes(self.source.key(purpose)) if self.shards.rank == 0 else bytes(KEY_BYTES)
         return bytes(self.shards.from_first(np.frombuffer(own, np.uint8)).tobytes())

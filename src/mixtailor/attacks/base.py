@@ -120,11 +120,10 @@ class Attack(Part):
         """How many Byzantine workers it takes."""
         return 1
 
-    def least_rows(self, f: int) -> int:
-        """How many rows, its own f among them, it has to have: one that tries a rule, as many as the rule needs."""
+    def least_rows(self) -> int:
+        """How many rows the rule that it was told to try needs; 0 where it was told of none."""
         target = getattr(self, "target", None)
-        least: int = f + 1 if target is None else target.min_rows()
-        return least
+        return 0 if target is None else int(target.min_rows())
 
     def needs_own(self) -> bool:
         """Whether it starts from the correct rows of the Byzantine workers, and not from the honest ones alone."""

@@ -10,7 +10,7 @@ import numpy as np
 from mixtailor._checks import check_count, check_fraction
 from mixtailor.attacks._formulas import sign
 from mixtailor.attacks.base import Attack, Line, Scene
-from mixtailor.attacks.trials import Trials, check_target, likely_krum
+from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Krum, Rule
 from mixtailor.updates import Combination, Point, Updates
 
@@ -87,12 +87,10 @@ class FangKrum(Attack):
         check_fraction("FangKrum", "floor", self.floor)
         check_count("FangKrum", "budget", self.budget, 0)
 
-    def least_rows(self, f: int) -> int:
-        return (self.target or Krum(0)).min_rows()
-
     def points(self, scene: Scene) -> Sequence[Point]:
         honest = scene.honest
-        trials = Trials(check_target(self, self.target or likely_krum(scene.f, scene.n), scene.n), scene)
+        target = self.target or Krum(scene.f).lowered(scene.n, scene.f)
+        trials = Trials(check_target(self, target, scene.n), scene)
         rule = trials.drawn()
         frame = honest.beside(sign(honest, trials.unattacked(rule)))
         line = Line(frame, np.zeros(frame.n), np.append(np.zeros(honest.n), -1.0))

@@ -202,8 +202,8 @@ class Informed(Attack):
     def least_f(self) -> int:
         return self.attack.least_f()
 
-    def least_rows(self, f: int) -> int:
-        return self.attack.least_rows(f)
+    def least_rows(self) -> int:
+        return self.attack.least_rows()
 
     def needs_own(self) -> bool:
         return True

@@ -9,7 +9,7 @@ import numpy as np
 from mixtailor._checks import check_count, refuse
 from mixtailor.attacks._formulas import one_hot, spread
 from mixtailor.attacks.base import Attack, Line, Scene
-from mixtailor.attacks.trials import Trials, check_target, likely_krum
+from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Krum, Rule
 from mixtailor.updates import Combination, Point
 
@@ -63,14 +63,12 @@ class Leeway(Attack):
         check_count("Leeway", "coordinate", self.coordinate, 0)
         check_count("Leeway", "budget", self.budget, 2)
 
-    def least_rows(self, f: int) -> int:
-        return (self.target or Krum(0)).min_rows()
-
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, m = scene.honest, scene.honest.n
         if self.coordinate >= honest.d:
             refuse(f"{self!r} needs a coordinate below d = {honest.d}.")
-        trials = Trials(check_target(self, self.target or likely_krum(scene.f, scene.n), scene.n), scene)
+        target = self.target or Krum(scene.f).lowered(scene.n, scene.f)
+        trials = Trials(check_target(self, target, scene.n), scene)
         rule = trials.drawn()
         frame = honest.beside(one_hot(honest, self.coordinate))
         here = float(honest.coordinates(np.array([self.coordinate])).astype(np.float64).mean())

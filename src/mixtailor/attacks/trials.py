@@ -19,7 +19,7 @@ from mixtailor.rules.part import Part
 from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
 from mixtailor.updates.views import Joined, Taken
 
-__all__ = ["Outcome", "Trials", "check_target", "likely_krum"]
+__all__ = ["Outcome", "Trials", "check_target"]
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,6 @@ def check_target(attack: object, target: Rule | None, n: int) -> Rule:
         refuse(f"{attack!r} needs target=, the rule or MixTailor that the server uses.")
     check_rows(target, target._needs(), target.min_rows(), n)
     return target
-
-
-def likely_krum(f: int, n: int) -> Krum:
-    """The Krum that a server of n workers with f liars is likely to use: f is lowered to what n allows.
-
-    Examples
-    --------
-    >>> likely_krum(2, 12), likely_krum(5, 12)
-    (Krum(f=2), Krum(f=4))
-    """
-    return Krum(max(0, min(f, (n - 3) // 2)))
 
 
 class Trials:

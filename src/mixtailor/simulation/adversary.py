@@ -99,7 +99,7 @@ class Adversary:
             return own, {}
         sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
         used = count if self.attack.alone else min(count, len(sound) - 1)
-        apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows(used)
+        apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows()
         if used < self.attack.least_f() or apart:
             return sound.mean(0, keepdim=True).expand(count, -1), {}
         made = self.attack.craft(

@@ -63,8 +63,6 @@ class Shards:
 
     Attributes
     ----------
-    members : ProcessGroup
-        The group, also where it is the default one.
     alike : bool
         Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
     """
@@ -75,12 +73,17 @@ class Shards:
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
         if dist.get_rank(group) < 0:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
-        members = dist.group.WORLD if group is None else group
-        assert members is not None, "without a default group, get_rank has refused"
-        self.members, self.rank, self.count = members, members.rank(), members.size()
+        self.rank, self.count = self.members.rank(), self.members.size()
         self._first = 0 if group is None else dist.get_global_rank(group, 0)
-        self.device = torch.device("cuda", torch.cuda.current_device()) if _on_gpu(members) else _CPU
+        self.device = torch.device("cuda", torch.cuda.current_device()) if _on_gpu(self.members) else _CPU
         self.cover(d)
+
+    @property
+    def members(self) -> "dist.ProcessGroup":
+        """The group, also where it is the default one, which is not kept: it must end when it is destroyed."""
+        members = dist.group.WORLD if self.group is None else self.group
+        assert members is not None, "there was one when this was made"
+        return members
 
     def cover(self, d: int) -> None:
         """Share out another number of coordinates."""

@@ -248,17 +248,15 @@ class _Exchange:
         self._rows = rows.view(shards.count, own)
         # As bytes: not every backend knows every floating type, and nothing is computed on the way.
         size = self.flat.element_size()
-        self._work = dist.all_to_all_single(
+        dist.all_to_all_single(
             rows.view(torch.uint8),
             self.flat.view(torch.uint8),
             [own * size] * shards.count,
             [(stop - start) * size for start, stop in shards.places],
             group=shards.members,
-            async_op=True,
         )
 
     def __enter__(self) -> "_Exchange":
-        self._work.wait()
         return self
 
     def home(self, faults: dict[int, str], in_place: bool) -> Sharded:

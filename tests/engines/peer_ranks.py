@@ -9,6 +9,7 @@ import mixtailor as mt
 from mixtailor._checks import FaultError
 from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
+from mixtailor.updates import shards
 from mixtailor.updates.shards import Shards
 
 RULES = (
@@ -123,21 +124,24 @@ def _untouched(rank, count):
 
 
 def _messages(rank, count):
-    """How many exchanges a call of Krum makes where the length is known: slices, and sums."""
-    calls, single = [], dist.all_to_all_single
+    """How many exchanges a call of Krum makes where the length is known: slices, and sums.
 
-    def counted(*args, **options):
-        calls.append(args)
-        return single(*args, **options)
-
+    By the way that is quick, and by that of a torch that does not have it; and the answer of the latter.
+    """
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
-    dist.all_to_all_single = counted
+    quick, plain = [], []
+    swapped, single = shards._swapped, dist.all_to_all_single
+    tensor = torch.from_numpy(vectors(count)[rank])
+    shards._swapped = lambda *args: quick.append(args) or swapped(*args)
+    dist.all_to_all_single = lambda *args, **options: plain.append(args) or single(*args, **options)
     try:
-        robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
+        robust_all_reduce(tensor.clone(), mt.Krum(1))
+        shards._swapped = None
+        robust_all_reduce(tensor, mt.Krum(1))
     finally:
-        dist.all_to_all_single = single
-    return len(calls)
+        shards._swapped, dist.all_to_all_single = swapped, single
+    return len(quick), len(plain), tensor.numpy()
 
 
 def _unlike(rank, count):

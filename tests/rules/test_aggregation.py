@@ -97,3 +97,20 @@ def test_a_summary_is_json() -> None:
 @pytest.mark.parametrize(("worker", "shown"), [(None, "row 4: late"), (4, "row 4: late"), ("x", "row 4 (x): late")])
 def test_a_fault_names_its_worker_where_the_name_says_more_than_the_row(worker: object, shown: str) -> None:
     assert str(mt.rules.aggregation.Quarantined(4, worker, "late")) == shown
+
+
+def test_the_same_with_another_update() -> None:
+    result = mt.Krum(1).aggregate(ROWS)
+    other = result.with_update("elsewhere")
+    assert other.update == "elsewhere" and result.update == 1.0
+    assert all(vars(other)[name] is value for name, value in vars(result).items() if name != "update")
+
+
+def test_the_facts_of_rows_in_another_order_are_told_of_the_rows_as_received() -> None:
+    """A rule that reorders its rows before it combines them."""
+
+    class Backwards(mt.Mean):
+        def decide(self, updates):  # type: ignore[no-untyped-def]
+            return updates.take([5, 4, 3, 2, 1, 0]).row(1)
+
+    assert Backwards().aggregate(ROWS).weights.tolist() == [0, 0, 0, 0, 1, 0]  # type: ignore[union-attr]

@@ -25,13 +25,13 @@ Array = npt.NDArray[Any]
 def in_range(sums: Array, powers: Array, exact: Array, least: float, equal: Array) -> bool:
     """Whether sums of powers of pairs, (P, n, n), are finite, and at least `least` where rows are not equal.
 
-    Where a plane is `exact`, a sum of zero says that two rows are equal; they are marked.
+    Where a plane is `exact`, a sum of zero says that two rows are equal; they are marked, and each row with itself.
     """
     planes, n = sums.shape[:2]
     for plane in range(planes):
         for i in range(n):
             for j in range(n):
-                equal[i, j] = equal[i, j] or (exact[plane] and sums[plane, i, j] == 0.0)
+                equal[i, j] = equal[i, j] or i == j or (exact[plane] and sums[plane, i, j] == 0.0)
     for plane in range(planes):
         floor = 0.0 if powers[plane] == np.inf else least
         for i in range(n):

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -88,8 +87,7 @@ def count() -> int:
     return max(1, int(config.NUMBA_NUM_THREADS) // _inside.processes)
 
 
-@contextmanager
-def shared(processes: int) -> Iterator[None]:
+class shared:  # lower case, to be read as a word
     """While so many processes of this host work at the same thing, each takes its share of the threads.
 
     Examples
@@ -98,11 +96,15 @@ def shared(processes: int) -> Iterator[None]:
     ...     count()
     1
     """
-    outer, _inside.processes = _inside.processes, processes
-    try:
-        yield
-    finally:
-        _inside.processes = outer
+
+    def __init__(self, processes: int) -> None:
+        self.processes = processes
+
+    def __enter__(self) -> None:
+        self.outer, _inside.processes = _inside.processes, self.processes
+
+    def __exit__(self, *_: object) -> None:
+        _inside.processes = self.outer
 
 
 def over(jobs: Sequence[Callable[[], T]]) -> list[T]:

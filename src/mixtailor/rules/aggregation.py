@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -68,6 +68,12 @@ class Aggregation:
     facts: Mapping[str, object] = field(default_factory=dict)
     workers: tuple[object, ...] = ()
     distances: Floats | None = None
+
+    def with_update(self, update: Any) -> Self:
+        """The same with another update."""
+        other = object.__new__(type(self))  # `dataclasses.replace` takes as long as a small rule
+        other.__dict__.update(self.__dict__, update=update)
+        return other
 
     def __str__(self) -> str:
         lines = [f"{self.rule!r} on {plural(self.n, 'update')}"]

@@ -264,14 +264,10 @@ class _Round:
         if point is None:
             return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
         facts = {**self.plan.facts, **point.facts}
-        received = np.array(home.received, dtype=np.intp)
-        weights = distances = None
-        origin = point.updates.home
-        made = point.updates.over_home() if isinstance(point, Combination) else None
-        if isinstance(point, Combination) and made is not None:
-            aim = point.weights @ made
-            weights = np.zeros(self.arrival.n)
-            weights[list(origin.received)] = aim
+        received, weights, distances = home.received, None, None
+        origin, aim = point.updates.home, _over_home(point)
+        if aim is not None:
+            weights = _scattered(aim, origin.received, self.arrival.n, elsewhere=0.0)
             distances = origin.known_distances_to(aim) if origin is home else None
         scores, selected = facts.pop("scores", None), facts.pop("selected", None)
         return Aggregation(
@@ -290,20 +286,32 @@ class _Round:
         )
 
 
-def _selected(selected: Any, weights: "Floats | None", received: Any) -> tuple[int, ...] | None:
+def _over_home(point: Point) -> "Floats | None":
+    """The weights of the home's rows in a point; None where it is no combination of them."""
+    if not isinstance(point, Combination):
+        return None
+    if point.updates is point.updates.home:
+        return point.weights
+    made = point.updates.over_home()
+    return None if made is None else point.weights @ made
+
+
+def _selected(selected: Any, weights: "Floats | None", received: tuple[int, ...]) -> tuple[int, ...] | None:
     if selected is not None:
-        return tuple(int(received[row]) for row in selected)
+        return tuple(received[row] for row in selected)
     if weights is None:
         return None
-    return tuple(int(row) for row in np.nonzero(weights)[0])
+    return tuple(weights.nonzero()[0].tolist())
 
 
-def _scattered(scores: Any, received: Any, n: int) -> "Floats | None":
+def _scattered(scores: Any, received: tuple[int, ...], n: int, elsewhere: float = np.nan) -> "Floats | None":
     """Scores of the rows left, at the rows as received; scores of mixed rows have no such place."""
     if scores is None or len(scores) != len(received):
         return None
-    placed = np.full(n, np.nan)
-    placed[received] = scores
+    if received == tuple(range(n)):
+        return np.array(scores, np.float64)
+    placed = np.full(n, elsewhere)
+    placed[list(received)] = scores
     return placed
 
 

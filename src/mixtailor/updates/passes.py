@@ -125,7 +125,7 @@ class Passes(ABC):
         powers = np.array(norms)
         factor = 1.0 if norms == (2.0,) else self._factor(max((p for p in norms if p < np.inf), default=1.0))
         sums = self._sums_or_maxima(powers, lambda block: self.engine.pair_sums(block, powers, factor), size=self.n**2)
-        equal, exact = np.eye(self.n, dtype=bool), np.array([self._zero_is_exact(p) for p in norms])
+        equal, exact = np.zeros((self.n, self.n), bool), np.array([self._zero_is_exact(p) for p in norms])
         if in_range(sums, powers, exact, _TINY, equal):
             return {p: _rooted(p, total, factor) for p, total in zip(norms, sums, strict=True)}
         if not np.isfinite(sums).all():

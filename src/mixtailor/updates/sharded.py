@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from mixtailor._checks import refuse
-from mixtailor.updates.arrays import in_memory, is_torch, read
+from mixtailor.updates.arrays import in_memory, is_torch
 from mixtailor.updates.base import Updates
-from mixtailor.updates.dense import Dense
 from mixtailor.updates.engine import Floats, Integers
 from mixtailor.updates.home import Home
 from mixtailor.updates.points import Combination, Point
@@ -19,18 +18,6 @@ from mixtailor.updates.receive import Arrival, receive
 from mixtailor.updates.shards import Shards, gather_into
 
 __all__ = ["Sharded"]
-
-_KERNELS = (torch.float32, torch.float64)
-
-
-def _in_place(rows: Any) -> Arrival | None:
-    """What `receive` makes of a matrix of floats on the CPU, in a fraction of its time: a slice is soon computed."""
-    if type(rows) is not torch.Tensor or rows.dtype not in _KERNELS or not rows.is_cpu or not rows.is_contiguous():
-        return None
-    kind, raw = read(rows)
-    return Arrival(
-        Dense.of(raw.numpy()), {}, len(rows), lambda answer, _home: torch.from_numpy(answer), kind.row.flatten
-    )
 
 
 class Sharded(Home):
@@ -69,8 +56,8 @@ class Sharded(Home):
 
         Parameters
         ----------
-        rows : array, tensor or sequence
-            The rows that are sound, in their order.
+        rows : array, tensor, sequence or Home
+            The rows that are sound, in their order. What comes as a home is answered as it computes: a flat array.
         shards : Shards
         faults : mapping, optional
             Rows as received that are not among them, and what is wrong with each; the same on all ranks.
@@ -78,11 +65,12 @@ class Sharded(Home):
             Where the first answer goes: flat, of the rows' type, and no row's memory.
         """
         known = dict(faults or {})
-        own = _in_place(rows) or receive(rows)
+        own = receive(rows)
         if own.faults:
             refuse(f"Rows {sorted(own.faults)} of this slice are not of the shape or type of the others.")
         n = own.n + len(known)
-        own.home.received = tuple(row for row in range(n) if row not in known)
+        if known:
+            own.home.received = tuple(row for row in range(n) if row not in known)
         return cls(own.home, shards, lambda home: Arrival(home, dict(known), n, own.restore, own.flatten), answer)
 
     @property

@@ -25,15 +25,33 @@ _GATHERED = 1 << 16
 
 # One call of two names: torch 2.13 warns of the older.
 gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+# What `all_to_all_single` comes to, past all that it looks at anew in each call; not a name that torch promises.
+_swapped: Callable[..., Any] | None = getattr(dist.ProcessGroup, "alltoall_base", None)
 
 _CPU = torch.device("cpu")
-_backends: "WeakKeyDictionary[dist.ProcessGroup, str]" = WeakKeyDictionary()
+# This rank, how many there are, and whether they exchange what is on a device.
+_seats: "WeakKeyDictionary[dist.ProcessGroup, tuple[int, int, bool]]" = WeakKeyDictionary()
 
 
-def _on_gpu(group: "dist.ProcessGroup") -> bool:
-    if group not in _backends:
-        _backends[group] = dist.get_backend(group)
-    return _backends[group] == "nccl"
+def _seat(group: "dist.ProcessGroup") -> tuple[int, int, bool]:
+    found = _seats.get(group)
+    if found is None:
+        found = _seats[group] = group.rank(), group.size(), dist.get_backend(group) == "nccl"
+    return found
+
+
+class _Box:
+    """Room for a few numbers to each rank and from each, as arrays and as tensors of the same memory.
+
+    Kept between calls: on a processor that has just moved megabytes, making a tensor takes longer than sending it.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: "np.dtype[Any]") -> None:
+        self.out, self.into = np.empty(shape, dtype), np.empty(shape, dtype)
+        self.sent, self.received = torch.from_numpy(self.out), torch.from_numpy(self.into)
+
+
+_boxes: "dict[np.dtype[Any], _Box]" = {}  # those that are not in use
 
 
 def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
@@ -71,25 +89,27 @@ class Shards:
         self.group = group
         self.alike = False
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
-        if dist.get_rank(group) < 0:
+        outside: Any = dist.GroupMember.NON_GROUP_MEMBER
+        if group == outside:
             refuse("This rank is not in the group. Call on the ranks of the group only.")
-        self.rank, self.count = self.members.rank(), self.members.size()
+        self.rank, self.count, on_device = _seat(self.members)
         self._first = 0 if group is None else dist.get_global_rank(group, 0)
-        self.device = torch.device("cuda", torch.cuda.current_device()) if _on_gpu(self.members) else _CPU
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_device else _CPU
         self.cover(d)
 
     @property
     def members(self) -> "dist.ProcessGroup":
         """The group, also where it is the default one, which is not kept: it must end when it is destroyed."""
         members = dist.group.WORLD if self.group is None else self.group
-        assert members is not None, "there was one when this was made"
+        if members is None:
+            refuse("The ranks need a group and there is none. Call torch.distributed.init_process_group first.")
         return members
 
     def cover(self, d: int) -> None:
         """Share out another number of coordinates."""
         self.d, self.width = d, -(-d // self.count)
-        self.places = [bounds(d, self.count, rank) for rank in range(self.count)]
-        self.start, self.stop = self.places[self.rank]
+        self.widths = [max(0, min(self.width, d - rank * self.width)) for rank in range(self.count)]
+        self.start, self.stop = bounds(d, self.count, self.rank)
 
     def say(self, words: Integers, hear: Callable[[Integers], None]) -> None:
         """Have whole numbers travel with what the ranks exchange next; `hear` gets those of all ranks, a row each."""
@@ -104,14 +124,31 @@ class Shards:
     def gathered(self, values: Any) -> Any:
         """A numpy array of one shape from every rank, stacked in the order of the ranks."""
         own = np.asarray(values)
-        copies = np.empty((self.count, own.size), own.dtype)
-        copies[:] = own.reshape(-1)
-        sent = torch.from_numpy(copies).to(self.device)
-        every = torch.empty_like(sent)
+        shape = self.count, own.size
+        box = _boxes.pop(own.dtype, None)  # whoever takes it has it alone
+        if box is None or box.out.shape != shape:
+            box = _Box(shape, own.dtype)
+        box.out[:] = own.reshape(-1)
         # Each rank to each, in one step. gloo's all_gather goes round in a ring, and on few processors each of its
         # count - 1 steps waits until the next rank is awake.
-        dist.all_to_all_single(every, sent, group=self.members)
-        return every.cpu().numpy().reshape(self.count, *own.shape)
+        if self.device.type == "cpu":
+            self.all_to_all(box.received, box.sent)
+        else:
+            every = torch.empty_like(box.sent, device=self.device)
+            self.all_to_all(every, box.sent.to(self.device))
+            box.received.copy_(every)
+        found = box.into.reshape(self.count, *own.shape).copy()
+        _boxes[own.dtype] = box
+        return found
+
+    def all_to_all(
+        self, received: torch.Tensor, sent: torch.Tensor, into: Sequence[int] = (), out: Sequence[int] = ()
+    ) -> None:
+        """Send each rank a part of one tensor and receive a part of another from each, of these sizes or equal ones."""
+        if _swapped is not None and self.device.type == "cpu":
+            _swapped(self.members, received, sent, into, out).wait()
+        else:
+            dist.all_to_all_single(received, sent, list(into), list(out), group=self.members)
 
     def exchange(self, sent: "Sequence[torch.Tensor | None]", received: "Sequence[torch.Tensor | None]") -> list[Any]:
         """Begin to send each of the other ranks a tensor and to receive one from each, where there is one.

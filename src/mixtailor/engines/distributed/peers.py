@@ -5,7 +5,7 @@ slice of everybody's answer.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,8 @@ from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
+from mixtailor.updates.base import Call
+from mixtailor.updates.dense import Dense, addresses
 from mixtailor.updates.engine import Integers
 from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Shards
@@ -100,7 +102,7 @@ def robust_all_reduce(
                 continue
             with _Exchange(tensor, form, shards) as exchange, threads.shared(standing.neighbours):
                 result = wanted.aggregate(
-                    exchange.home(faults, reference is None),
+                    exchange.home(faults, reference),
                     reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
                     entropy=SharedKey(shards, source, {"preaggregation": key}),
                     on_fault=on_fault,
@@ -109,18 +111,17 @@ def robust_all_reduce(
             break
         except _Otherwise as agreed:
             form, faults = agreed.form, agreed.faults
-    flat = exchange.flat
-    _spread(result.update, flat, shards, _owner(result) if shards.alike else None)
+    exchange.spread(result.update, _owner(result) if shards.alike else None)
     if shards.rank in faults:
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
             f"coordinates of {tensor.dtype}, most have {form[0]} of {form[1]}. The others went "
             "on without it."
         )
-    if flat.data_ptr() != tensor.data_ptr():  # a tensor that is not contiguous
+    if exchange.flat.data_ptr() != tensor.data_ptr():  # a tensor that is not contiguous
         with torch.no_grad():
-            tensor.copy_(flat.view(tensor.shape))
-    return replace(result, update=None if result.update is None else tensor)
+            tensor.copy_(exchange.flat.view(tensor.shape))
+    return result if result.update is None else result.with_update(tensor)
 
 
 def _source(rule: Rule, shards: Shards) -> KeySource:
@@ -220,9 +221,46 @@ def _agreed(forms: list[_Form]) -> tuple[_Form, dict[int, str]]:
     }
 
 
-# Rooms for rows that are not in use, by type and device. A fresh one would cost as much as sending what goes into it:
-# the system hands out large blocks page by page.
-_rooms: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
+_PLAIN = (torch.float32, torch.float64)  # types that every backend sends and that are aggregated as they are
+
+
+class _Room:
+    """Memory for the rows of a slice, and the same memory in all forms that a call needs.
+
+    Kept between calls. Fresh memory would cost as much as sending what goes into it: the system hands out large blocks
+    page by page. The forms cost more than they seem to, on a processor that has just moved megabytes.
+    """
+
+    def __init__(self, entries: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.memory = torch.empty(entries, dtype=dtype, device=device)
+        self.plain = dtype in _PLAIN and device.type == "cpu"
+        self._shape: tuple[int, int] | None = None
+
+    def holds(self, entries: int) -> bool:
+        """Whether it is large enough for these, and not much larger."""
+        return entries <= self.memory.numel() <= 2 * entries
+
+    def shape(self, count: int, width: int) -> None:
+        """Have rows of this shape."""
+        if self._shape != (count, width):
+            self._shape, used = (count, width), self.memory[: count * width]
+            self.wire, self.rows = _wire(used), used.view(count, width)
+            self.matrix = self.rows.numpy() if self.plain else None
+            self.addresses = None if self.matrix is None else addresses(self.matrix)
+
+    def home(self) -> Dense | None:
+        """The rows in place, where they can be aggregated as they are."""
+        if self.matrix is None:
+            return None
+        return Dense(self.matrix, Call(), range(len(self.matrix)), self.addresses)
+
+
+def _wire(tensor: torch.Tensor) -> torch.Tensor:
+    """What is sent of a tensor: bytes, where not every backend knows its type. Nothing is computed on the way."""
+    return tensor if tensor.dtype in _PLAIN else tensor.view(torch.uint8)
+
+
+_rooms: dict[tuple[torch.dtype, torch.device], _Room] = {}  # those that are not in use
 
 
 class _Exchange:
@@ -237,40 +275,59 @@ class _Exchange:
     def __init__(self, tensor: torch.Tensor, form: _Form, shards: Shards) -> None:
         d, dtype = form
         shards.cover(d)
-        fits = (tensor.numel(), tensor.dtype) == form
-        self.flat = tensor.detach().reshape(-1) if fits else torch.zeros(d, dtype=dtype, device=tensor.device)
+        if (tensor.numel(), tensor.dtype) != form:
+            self.flat = torch.zeros(d, dtype=dtype, device=tensor.device)
+        elif tensor.dim() == 1 and tensor.is_contiguous() and not tensor.requires_grad:
+            self.flat = tensor
+        else:
+            self.flat = tensor.detach().reshape(-1)
         self._shards, own = shards, shards.stop - shards.start
         self._key = dtype, tensor.device
         room = _rooms.pop(self._key, None)  # whoever takes it has it alone
-        if room is None or not shards.count * own <= room.numel() <= 2 * shards.count * own:
-            room = self.flat.new_empty(shards.count * own)
-        self._room, rows = room, room[: shards.count * own]
-        self._rows = rows.view(shards.count, own)
-        # As bytes: not every backend knows every floating type, and nothing is computed on the way.
-        size = self.flat.element_size()
-        dist.all_to_all_single(
-            rows.view(torch.uint8),
-            self.flat.view(torch.uint8),
-            [own * size] * shards.count,
-            [(stop - start) * size for start, stop in shards.places],
-            group=shards.members,
-        )
+        if room is None or not room.holds(shards.count * own):
+            room = _Room(shards.count * own, dtype, tensor.device)
+        room.shape(shards.count, own)
+        self._room, self._wire = room, _wire(self.flat)
+        self._answer: Any = None
+        size = self._wire.numel() // d if d else 1
+        self._widths = [width * size for width in shards.widths]
+        shards.all_to_all(room.wire, self._wire, [own * size] * shards.count, self._widths)
 
     def __enter__(self) -> "_Exchange":
         return self
 
-    def home(self, faults: dict[int, str], in_place: bool) -> Sharded:
-        """The rows that are sound; `in_place`, the answer may go where this rank's slice came from."""
-        rows, shards = self._rows, self._shards
-        kept = rows[[row for row in range(shards.count) if row not in faults]] if faults else rows
-        plain = in_place and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
-        answer = self.flat[shards.start : shards.stop].numpy() if plain else None
-        return Sharded.of(kept, shards, faults=faults, answer=answer)
+    def home(self, faults: dict[int, str], reference: torch.Tensor | None) -> Sharded:
+        """The rows that are sound."""
+        rows, shards = self._room.rows, self._shards
+        own = None if faults or reference is not None else self._room.home()
+        if own is None:
+            kept = [row for row in range(shards.count) if row not in faults]
+            return Sharded.of(rows[kept] if faults else rows, shards, faults=faults)
+        # The answer may go where this rank's slice came from.
+        self._answer = self.flat.numpy()[shards.start : shards.stop]
+        return Sharded.of(own, shards, answer=self._answer)
 
     def __exit__(self, kind: object, *_error: object) -> None:
         if kind is not None:  # an answer that was begun there
-            self.flat[self._shards.start : self._shards.stop] = self._rows[self._shards.rank]
+            self.flat[self._shards.start : self._shards.stop] = self._room.rows[self._shards.rank]
         _rooms[self._key] = self._room
+
+    def spread(self, own: Any, owner: int | None) -> None:
+        """Fill the vector with the slices of all ranks' answers, in place; with zeros where there is no answer.
+
+        A rank whose vector is the answer, the owner, has it already.
+        """
+        shards = self._shards
+        if own is None:
+            self.flat.zero_()
+            return
+        if shards.rank != owner and own is not self._answer:
+            self.flat[shards.start : shards.stop] = torch.as_tensor(own)
+        # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
+        parts = self._wire.split_with_sizes(self._widths)
+        sent = [None if rank == owner else parts[shards.rank] for rank in range(shards.count)]
+        for message in shards.exchange(sent, parts if shards.rank != owner else [None] * shards.count):
+            message.wait()
 
 
 def _owner(result: Aggregation) -> int | None:
@@ -279,25 +336,6 @@ def _owner(result: Aggregation) -> int | None:
         return None
     used = np.nonzero(result.weights)[0]
     return int(used[0]) if len(used) == 1 and result.weights[used[0]] == 1.0 else None
-
-
-def _spread(own: torch.Tensor | None, flat: torch.Tensor, shards: Shards, owner: int | None) -> None:
-    """Fill a vector with the slices of all ranks, in place; with zeros where there is no answer.
-
-    A rank whose vector is the answer has it already.
-    """
-    if own is None:
-        flat.zero_()
-        return
-    # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
-    here = flat[shards.start : shards.stop]
-    if shards.rank != owner and own.data_ptr() != here.data_ptr():
-        here.copy_(own)
-    whole, size = flat.view(torch.uint8), flat.element_size()
-    parts = [whole[start * size : stop * size] for start, stop in shards.places]
-    sent = [None if rank == owner else parts[shards.rank] for rank in range(shards.count)]
-    for message in shards.exchange(sent, parts if shards.rank != owner else [None] * shards.count):
-        message.wait()
 
 
 @dataclass(frozen=True)

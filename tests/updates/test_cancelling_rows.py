@@ -101,3 +101,21 @@ def test_rules_see_mixed_rows_as_if_they_had_been_sent(rule: mt.Rule) -> None:
     made = rows[order].reshape(9, 2, 7).mean(axis=1)
     mixed = Dense.of(rows).mix(weights)
     np.testing.assert_allclose(mixed.at(rule.decide(mixed)), rule(made), atol=1e-6)
+
+
+@pytest.mark.parametrize("d", [5, 29, 1003])
+def test_one_mixed_row_is_answered_with_the_bits_that_it_was_measured_with(d: int) -> None:
+    """Three far rows whose sum is near zero leave rounding that depends on how each term is rounded: at 1e30, 1e14."""
+    generator = np.random.default_rng(8)
+    rows = generator.normal(size=(12, d))
+    rows[2:4] = 1e30 * generator.normal(size=(2, d))
+    rows[4] = -rows[2] - rows[3]
+    weights = np.full((5, 12), 1 / 7)
+    weights[np.arange(5)[:, None], generator.permuted(np.tile(np.arange(5, 12), (5, 1)), axis=1)[:, :5]] = 0.0
+    mixed = Dense.of(rows).mix(weights)
+    mixed.distances(3.0)
+    made = mixed.matrix()
+    assert np.abs(made).max() > 1e10  # there is rounding to be seen
+    for row in range(5):
+        np.testing.assert_array_equal(mixed.at(mixed.row(row)), made[row])
+        np.testing.assert_array_equal(mixed.at(mixed.combine(2.0 * np.eye(5)[row])), 2.0 * made[row])

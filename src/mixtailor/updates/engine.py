@@ -157,8 +157,17 @@ class Block:
         if self.mixing is None:
             return self
         out = np.empty((len(self.mixing), self.width))
-        combinations.combine(self.addresses, self.like, self.width, self.mixing, out)
+        self.make(out)
         return Block.of(out)
+
+    def make(self, out: "np.ndarray[Any, Any]") -> bool:
+        """Write the mixed rows, each with the bits that it has in distances to others; whether all are finite.
+
+        Where far rows cancel inside a row, the last bit of a term may be larger than what is left.
+        """
+        assert self.mixing is not None
+        mixing = np.ascontiguousarray(self.mixing)
+        return bool(combinations.mix_run(self.addresses, self.like, 0, self.width, mixing, out))
 
 
 @dataclass(slots=True)
@@ -277,16 +286,20 @@ class CpuEngine(Engine[Block]):
                 return moments.extreme(*rows, largest, out)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
-    def combine(self, block: Block, weights: Floats) -> tuple[Any, bool]:
+    @staticmethod
+    def _combined(block: Block, weights: Floats, out: Any) -> bool:
+        if block.mixing is not None and len(weights) == 1 and weights[0] == 1.0:  # one mixed row as it is
+            return block.make(out[None, :])
         block = block.plain()
-        out = np.empty((1, block.width))
-        finite = combinations.combine(block.addresses, block.like, block.width, weights[None, :], out)
-        return out[0], finite
+        return combinations.combine(block.addresses, block.like, block.width, weights[None, :], out[None, :])
+
+    def combine(self, block: Block, weights: Floats) -> tuple[Any, bool]:
+        out = np.empty(block.width)
+        return out, self._combined(block, weights, out)
 
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
-        block = block.plain()
         if not isinstance(out, Pieces) and out.dtype in _LIKE:
-            return combinations.combine(block.addresses, block.like, block.width, weights[None, :], out[None, :])
+            return self._combined(block, weights, out)
         values, finite = self.combine(block, weights)
         self.store(values, out)
         return finite

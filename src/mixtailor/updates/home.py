@@ -134,11 +134,11 @@ class Home(Updates):
                 self.copy_row(int(used[0]), answer)
                 return answer
             if updates._by_parts():  # in the order in which they were measured, so that what cancelled there does here
-                self._fill(updates, partial(self._values_run, answer, point))
+                self._fill(updates, partial(self._combine_run, answer, updates, point.weights))
             else:
-                self._fill(self, partial(self._combine_run, answer, weights, used))
+                self._fill(self, partial(self._combine_run, answer, self, weights))
         elif isinstance(point, Combination):
-            self._fill(updates, partial(self._values_run, answer, point))
+            self._fill(updates, partial(self._combine_run, answer, updates, point.weights))
         elif isinstance(point, Columns):
             self._fill(updates, partial(self._columns_run, answer, point))
         elif isinstance(point, (Given, Formula)):
@@ -149,9 +149,9 @@ class Home(Updates):
         if not self.gathered([partial(write, start, stop) for start, stop in over.runs()]).all():
             self.examine()
 
-    def _combine_run(self, answer: Any, weights: Floats, used: Integers, start: int, stop: int) -> bool:
-        block = self.block(start, stop)
-        if len(used) < self.n:
+    def _combine_run(self, answer: Any, updates: Updates, weights: Floats, start: int, stop: int) -> bool:
+        block, used = updates.block(start, stop), np.nonzero(weights)[0]
+        if len(used) < len(weights):
             block = self.engine.take(block, used)
         return self.engine.combine_into(block, weights[used], self.slice(answer, start, stop))
 

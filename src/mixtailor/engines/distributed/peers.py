@@ -6,7 +6,7 @@ slice of everybody's answer.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,23 +15,19 @@ import torch.distributed as dist
 
 from mixtailor._checks import refuse
 from mixtailor.engines.distributed.alike import computing, host
+from mixtailor.engines.distributed.exchange import Exchange, Form
 from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
-from mixtailor.updates.base import Call
-from mixtailor.updates.dense import Dense, addresses
 from mixtailor.updates.engine import Integers
-from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Shards
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 
 # Types that travel, by the number that stands for them.
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-
-_Form: TypeAlias = tuple[int, torch.dtype]  # the number of coordinates, and their type
 
 
 def robust_all_reduce(
@@ -100,7 +96,7 @@ def robust_all_reduce(
             if form is None:
                 shards.settle()  # whatever they agree on is something else
                 continue
-            with _Exchange(tensor, form, shards) as exchange, threads.shared(standing.neighbours):
+            with Exchange(tensor, form, shards) as exchange, threads.shared(standing.neighbours):
                 result = wanted.aggregate(
                     exchange.home(faults, reference),
                     reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
@@ -132,7 +128,7 @@ def _source(rule: Rule, shards: Shards) -> KeySource:
 class _Otherwise(Exception):  # no error, but a turn that all ranks take together
     """The length and type that most ranks have, and the ranks that have another: not what was guessed."""
 
-    def __init__(self, form: _Form, faults: dict[int, str]) -> None:
+    def __init__(self, form: Form, faults: dict[int, str]) -> None:
         super().__init__()
         self.form, self.faults = form, faults
 
@@ -155,13 +151,13 @@ class _Standing:
 
     alike: bool
     neighbours: int
-    last: _Form | None = None
-    after: dict[_Form, _Form] = field(default_factory=dict)
+    last: Form | None = None
+    after: dict[Form, Form] = field(default_factory=dict)
 
-    def guess(self) -> _Form | None:
+    def guess(self) -> Form | None:
         return None if self.last is None else self.after.get(self.last, self.last)
 
-    def keep(self, form: _Form) -> None:
+    def keep(self, form: Form) -> None:
         if len(self.after) > _KEPT:
             self.after.clear()
         if self.last is not None:
@@ -208,7 +204,7 @@ def _tell(tensor: torch.Tensor, source: KeySource, shards: Shards, standing: _St
     shards.say(np.array([*form, *np.frombuffer(own, np.int64)]), hear)
 
 
-def _agreed(forms: list[_Form]) -> tuple[_Form, dict[int, str]]:
+def _agreed(forms: list[Form]) -> tuple[Form, dict[int, str]]:
     """The form that most ranks have, and what is wrong with the others."""
     if len(set(forms)) == 1:
         return forms[0], {}
@@ -219,115 +215,6 @@ def _agreed(forms: list[_Form]) -> tuple[_Form, dict[int, str]]:
         for rank, form in enumerate(forms)
         if form != most
     }
-
-
-_PLAIN = (torch.float32, torch.float64)  # types that every backend sends and that are aggregated as they are
-
-
-class _Room:
-    """Memory for the rows of a slice, and the same memory in all forms that a call needs.
-
-    Kept between calls. Fresh memory would cost as much as sending what goes into it: the system hands out large blocks
-    page by page. The forms cost more than they seem to, on a processor that has just moved megabytes.
-    """
-
-    def __init__(self, entries: int, dtype: torch.dtype, device: torch.device) -> None:
-        self.memory = torch.empty(entries, dtype=dtype, device=device)
-        self.plain = dtype in _PLAIN and device.type == "cpu"
-        self._shape: tuple[int, int] | None = None
-
-    def holds(self, entries: int) -> bool:
-        """Whether it is large enough for these, and not much larger."""
-        return entries <= self.memory.numel() <= 2 * entries
-
-    def shape(self, count: int, width: int) -> None:
-        """Have rows of this shape."""
-        if self._shape != (count, width):
-            self._shape, used = (count, width), self.memory[: count * width]
-            self.wire, self.rows = _wire(used), used.view(count, width)
-            self.matrix = self.rows.numpy() if self.plain else None
-            self.addresses = None if self.matrix is None else addresses(self.matrix)
-
-    def home(self) -> Dense | None:
-        """The rows in place, where they can be aggregated as they are."""
-        if self.matrix is None:
-            return None
-        return Dense(self.matrix, Call(), range(len(self.matrix)), self.addresses)
-
-
-def _wire(tensor: torch.Tensor) -> torch.Tensor:
-    """What is sent of a tensor: bytes, where not every backend knows its type. Nothing is computed on the way."""
-    return tensor if tensor.dtype in _PLAIN else tensor.view(torch.uint8)
-
-
-_rooms: dict[tuple[torch.dtype, torch.device], _Room] = {}  # those that are not in use
-
-
-class _Exchange:
-    """This rank's slice of every rank's vector, a row each, for as long as the block lasts.
-
-    Attributes
-    ----------
-    flat : Tensor
-        This rank's vector, flat; zeros if it is not of the form that is expected.
-    """
-
-    def __init__(self, tensor: torch.Tensor, form: _Form, shards: Shards) -> None:
-        d, dtype = form
-        shards.cover(d)
-        if (tensor.numel(), tensor.dtype) != form:
-            self.flat = torch.zeros(d, dtype=dtype, device=tensor.device)
-        elif tensor.dim() == 1 and tensor.is_contiguous() and not tensor.requires_grad:
-            self.flat = tensor
-        else:
-            self.flat = tensor.detach().reshape(-1)
-        self._shards, own = shards, shards.stop - shards.start
-        self._key = dtype, tensor.device
-        room = _rooms.pop(self._key, None)  # whoever takes it has it alone
-        if room is None or not room.holds(shards.count * own):
-            room = _Room(shards.count * own, dtype, tensor.device)
-        room.shape(shards.count, own)
-        self._room, self._wire = room, _wire(self.flat)
-        self._answer: Any = None
-        size = self._wire.numel() // d if d else 1
-        self._widths = [width * size for width in shards.widths]
-        shards.all_to_all(room.wire, self._wire, [own * size] * shards.count, self._widths)
-
-    def __enter__(self) -> "_Exchange":
-        return self
-
-    def home(self, faults: dict[int, str], reference: torch.Tensor | None) -> Sharded:
-        """The rows that are sound."""
-        rows, shards = self._room.rows, self._shards
-        own = None if faults or reference is not None else self._room.home()
-        if own is None:
-            kept = [row for row in range(shards.count) if row not in faults]
-            return Sharded.of(rows[kept] if faults else rows, shards, faults=faults)
-        # The answer may go where this rank's slice came from.
-        self._answer = self.flat.numpy()[shards.start : shards.stop]
-        return Sharded.of(own, shards, answer=self._answer)
-
-    def __exit__(self, kind: object, *_error: object) -> None:
-        if kind is not None:  # an answer that was begun there
-            self.flat[self._shards.start : self._shards.stop] = self._room.rows[self._shards.rank]
-        _rooms[self._key] = self._room
-
-    def spread(self, own: Any, owner: int | None) -> None:
-        """Fill the vector with the slices of all ranks' answers, in place; with zeros where there is no answer.
-
-        A rank whose vector is the answer, the owner, has it already.
-        """
-        shards = self._shards
-        if own is None:
-            self.flat.zero_()
-            return
-        if shards.rank != owner and own is not self._answer:
-            self.flat[shards.start : shards.stop] = torch.as_tensor(own)
-        # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
-        parts = self._wire.split_with_sizes(self._widths)
-        sent = [None if rank == owner else parts[shards.rank] for rank in range(shards.count)]
-        for message in shards.exchange(sent, parts if shards.rank != owner else [None] * shards.count):
-            message.wait()
 
 
 def _owner(result: Aggregation) -> int | None:

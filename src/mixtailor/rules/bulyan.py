@@ -10,6 +10,7 @@ from mixtailor.rules._scores import squarable
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.updates import AroundMedian, Combination, Point, Updates
+from mixtailor.updates.points import only_row
 
 __all__ = ["Bulyan"]
 
@@ -101,8 +102,4 @@ class Bulyan(Rule):
 
 def _single(point: Point, rows: Updates) -> int | None:
     """The row that a point is, if it is one."""
-    if isinstance(point, Combination) and point.updates is rows:
-        used = np.nonzero(point.weights)[0]
-        if len(used) == 1 and point.weights[used[0]] == 1.0:
-            return int(used[0])
-    return None
+    return only_row(point.weights) if isinstance(point, Combination) and point.updates is rows else None

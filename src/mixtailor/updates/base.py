@@ -10,7 +10,7 @@ from mixtailor.kernels.sampling import draw
 from mixtailor.updates import geometry
 from mixtailor.updates.engine import Engine, Floats, Integers
 from mixtailor.updates.passes import Passes
-from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point, only_row
 from mixtailor.updates.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -303,9 +303,9 @@ class Updates(Passes):
             return self._products[-1]
         self._settled()
         if isinstance(about, Combination) and about.updates.root is self.root:
-            rows, used = self._rows_of_root(), np.nonzero(about.weights)[0]
-            if rows is not None and about.updates is self and len(used) == 1 and about.weights[used[0]] == 1.0:
-                known = geometry.products_about(self.root, rows, int(used[0]))
+            rows, row = self._rows_of_root(), only_row(about.weights)
+            if rows is not None and about.updates is self and row is not None:
+                known = geometry.products_about(self.root, rows, row)
                 if known is not None:
                     return known
             aim = about.weights @ about.updates.weights

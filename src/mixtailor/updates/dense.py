@@ -9,10 +9,10 @@ import numpy as np
 
 from mixtailor.kernels import sampling, threads
 from mixtailor.updates.base import Call
-from mixtailor.updates.engine import Block, CpuEngine, Floats, Integers, like
+from mixtailor.updates.engine import Block, CpuEngine, Floats, Integers, addresses_of, like
 from mixtailor.updates.home import SMALL_ENTRIES, Home
 
-__all__ = ["Dense", "Flat", "addresses", "fits"]
+__all__ = ["Dense", "Flat", "fits"]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _KERNELS = frozenset([_SINGLE, _DOUBLE])
@@ -95,7 +95,7 @@ class Dense(Flat):
         """The home of a matrix, in place where its rows are contiguous."""
         if not fits(matrix[0]) or not matrix.flags.aligned:
             matrix = np.ascontiguousarray(matrix, np.float32 if matrix.dtype.itemsize < 4 else np.float64)
-        return cls(matrix, call or Call(), range(len(matrix)), addresses(matrix))
+        return cls(matrix, call or Call(), range(len(matrix)), addresses_of(matrix))
 
     def block(self, start: int, stop: int) -> Block:
         return Block(self._addresses + start * self.dtype.itemsize, self._like, stop - start, self.rows)
@@ -120,12 +120,6 @@ class Dense(Flat):
 
     def row_bytes(self, row: int) -> Iterable[Any]:
         return [self.rows[row].view(np.uint8).data]
-
-
-def addresses(matrix: "np.ndarray[Any, Any]") -> Integers:
-    """Where the rows of a matrix begin."""
-    first: int = matrix.__array_interface__["data"][0]
-    return np.arange(len(matrix), dtype=np.intp) * matrix.strides[0] + first
 
 
 def fits(row: "np.ndarray[Any, Any]") -> bool:

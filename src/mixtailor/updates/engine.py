@@ -23,7 +23,7 @@ from mixtailor.updates.statistics import (
     Trimmed,
 )
 
-__all__ = ["Block", "CpuEngine", "Engine", "Floats", "Integers", "Pieces"]
+__all__ = ["Block", "CpuEngine", "Engine", "Floats", "Integers", "Pieces", "addresses_of"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.intp]
@@ -149,8 +149,7 @@ class Block:
     @classmethod
     def of(cls, rows: "np.ndarray[Any, Any]") -> "Block":
         """The block of a matrix whose rows are contiguous, in place."""
-        addresses = rows.ctypes.data + rows.strides[0] * np.arange(rows.shape[0], dtype=np.intp)
-        return cls(addresses, like(rows.dtype), rows.shape[1], rows)
+        return cls(addresses_of(rows), like(rows.dtype), rows.shape[1], rows)
 
     def plain(self) -> "Block":
         """The same rows, with addresses of their own."""
@@ -181,6 +180,12 @@ _LIKE: "dict[Any, np.ndarray[Any, Any]]" = {
     np.dtype(np.float32): np.empty(0, np.float32),
     np.dtype(np.float64): np.empty(0, np.float64),
 }
+
+
+def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
+    """Where the rows of a matrix begin."""
+    first: int = matrix.__array_interface__["data"][0]
+    return np.arange(len(matrix), dtype=np.intp) * matrix.strides[0] + first
 
 
 def like(dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mixtailor.kernels.selection import distinct, have_squares, median, medoid, products_about_medoid
+from mixtailor.updates.points import only_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,10 +205,11 @@ def known_distances_to(known: "Mapping[float, Floats]", aim: "Floats") -> "Float
 
     with squared distances D. Rows of weight zero do not take part, so a far one costs the others no digits.
     """
-    used = np.nonzero(aim)[0]
-    if len(used) == 1 and aim[used[0]] == 1.0 and known:
-        to_row: Floats = next(iter(known.values()))[used[0]]
+    row = only_row(aim)
+    if row is not None and known:
+        to_row: Floats = next(iter(known.values()))[row]
         return to_row
+    used = np.nonzero(aim)[0]
     if 2.0 not in known or not len(used) or abs(aim.sum() - 1.0) > 1e-9:
         return None
     weights = aim[used]

@@ -12,7 +12,7 @@ from mixtailor._checks import refuse
 from mixtailor.kernels import threads
 from mixtailor.updates.base import Call, Faulty, Updates
 from mixtailor.updates.engine import Engine, Floats, Integers
-from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point, only_row
 
 __all__ = ["Home", "split"]
 
@@ -126,19 +126,18 @@ class Home(Updates):
         """The point's coordinates, in a new answer."""
         answer = self.new()
         updates = point.updates
-        if isinstance(point, Combination) and updates.root is self:
-            weights = point.weights if updates is self else point.weights @ updates.weights
-            used = np.nonzero(weights)[0]
-            if len(used) == 1 and weights[used[0]] == 1.0:
-                self._check_row(int(used[0]))
-                self.copy_row(int(used[0]), answer)
-                return answer
-            if updates._by_parts():  # in the order in which they were measured, so that what cancelled there does here
-                self._fill(updates, partial(self._combine_run, answer, updates, point.weights))
-            else:
-                self._fill(self, partial(self._combine_run, answer, self, weights))
-        elif isinstance(point, Combination):
-            self._fill(updates, partial(self._combine_run, answer, updates, point.weights))
+        if isinstance(point, Combination):
+            over, weights = updates, point.weights
+            if updates.root is self:
+                over, weights = self, weights if updates is self else weights @ updates.weights
+                row = only_row(weights)
+                if row is not None:
+                    self._check_row(row)
+                    self.copy_row(row, answer)
+                    return answer
+                if updates._by_parts():  # in the order in which rows were measured: what cancelled there does here
+                    over, weights = updates, point.weights
+            self._fill(over, partial(self._combine_run, answer, over, weights, np.nonzero(weights)[0]))
         elif isinstance(point, Columns):
             self._fill(updates, partial(self._columns_run, answer, point))
         elif isinstance(point, (Given, Formula)):
@@ -149,8 +148,10 @@ class Home(Updates):
         if not self.gathered([partial(write, start, stop) for start, stop in over.runs()]).all():
             self.examine()
 
-    def _combine_run(self, answer: Any, updates: Updates, weights: Floats, start: int, stop: int) -> bool:
-        block, used = updates.block(start, stop), np.nonzero(weights)[0]
+    def _combine_run(
+        self, answer: Any, updates: Updates, weights: Floats, used: Integers, start: int, stop: int
+    ) -> bool:
+        block = updates.block(start, stop)
         if len(used) < len(weights):
             block = self.engine.take(block, used)
         return self.engine.combine_into(block, weights[used], self.slice(answer, start, stop))

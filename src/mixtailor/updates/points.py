@@ -12,7 +12,7 @@ from mixtailor.updates.statistics import Statistic
 if TYPE_CHECKING:
     from mixtailor.updates.base import Updates
 
-__all__ = ["Columns", "Combination", "Formula", "Given", "Point"]
+__all__ = ["Columns", "Combination", "Formula", "Given", "Point", "only_row"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +68,15 @@ class Formula(Point):
 
     parts: tuple[Point, ...]
     function: Callable[..., Any]
+
+
+def only_row(weights: "np.ndarray[Any, np.dtype[np.float64]]") -> int | None:
+    """The row that a combination with these weights is, as it is; None where it is none.
+
+    Examples
+    --------
+    >>> only_row(np.array([0.0, 1.0, 0.0])), only_row(np.array([0.0, 0.5, 0.0])), only_row(np.array([0.5, 0.5]))
+    (1, None, None)
+    """
+    used = np.nonzero(weights)[0]
+    return int(used[0]) if len(used) == 1 and weights[used[0]] == 1.0 else None

@@ -108,8 +108,8 @@ class Shards:
     def cover(self, d: int) -> None:
         """Share out another number of coordinates."""
         self.d, self.width = d, -(-d // self.count)
-        self.widths = [max(0, min(self.width, d - rank * self.width)) for rank in range(self.count)]
-        self.start, self.stop = bounds(d, self.count, self.rank)
+        self.places = [bounds(d, self.count, rank) for rank in range(self.count)]
+        self.start, self.stop = self.places[self.rank]
 
     def say(self, words: Integers, hear: Callable[[Integers], None]) -> None:
         """Have whole numbers travel with what the ranks exchange next; `hear` gets those of all ranks, a row each."""

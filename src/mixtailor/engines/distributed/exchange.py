@@ -5,7 +5,8 @@ from typing import Any, TypeAlias
 import torch
 
 from mixtailor.updates.base import Call
-from mixtailor.updates.dense import Dense, addresses
+from mixtailor.updates.dense import Dense
+from mixtailor.updates.engine import addresses_of
 from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Shards
 
@@ -38,7 +39,7 @@ class _Room:
             self._shape, used = (count, width), self.memory[: count * width]
             self.wire, self.rows = _wire(used), used.view(count, width)
             self.matrix = self.rows.numpy() if self.plain else None
-            self.addresses = None if self.matrix is None else addresses(self.matrix)
+            self.addresses = None if self.matrix is None else addresses_of(self.matrix)
 
     def home(self) -> Dense | None:
         """The rows in place, where they can be aggregated as they are."""
@@ -70,7 +71,7 @@ class Exchange:
         if (tensor.numel(), tensor.dtype) != form:
             self.flat = torch.zeros(d, dtype=dtype, device=tensor.device)
         elif tensor.dim() == 1 and tensor.is_contiguous() and not tensor.requires_grad:
-            self.flat = tensor
+            self.flat = tensor  # the usual case, with two tensors less to make
         else:
             self.flat = tensor.detach().reshape(-1)
         self._shards, own = shards, shards.stop - shards.start
@@ -82,7 +83,7 @@ class Exchange:
         self._room, self._wire = room, _wire(self.flat)
         self._answer: Any = None
         size = self._wire.numel() // d if d else 1
-        self._widths = [width * size for width in shards.widths]
+        self._widths = [(stop - start) * size for start, stop in shards.places]
         shards.all_to_all(room.wire, self._wire, [own * size] * shards.count, self._widths)
 
     def __enter__(self) -> "Exchange":

@@ -22,6 +22,7 @@ from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
 from mixtailor.updates.engine import Integers
+from mixtailor.updates.points import only_row
 from mixtailor.updates.shards import Shards
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
@@ -107,7 +108,8 @@ def robust_all_reduce(
             break
         except _Otherwise as agreed:
             form, faults = agreed.form, agreed.faults
-    exchange.spread(result.update, _owner(result) if shards.alike else None)
+    # A rank whose own vector is the answer is sent nothing.
+    exchange.spread(result.update, only_row(result.weights) if shards.alike and result.weights is not None else None)
     if shards.rank in faults:
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
@@ -215,14 +217,6 @@ def _agreed(forms: list[Form]) -> tuple[Form, dict[int, str]]:
         for rank, form in enumerate(forms)
         if form != most
     }
-
-
-def _owner(result: Aggregation) -> int | None:
-    """The rank whose own vector is the answer, if it is one's."""
-    if result.weights is None:
-        return None
-    used = np.nonzero(result.weights)[0]
-    return int(used[0]) if len(used) == 1 and result.weights[used[0]] == 1.0 else None
 
 
 @dataclass(frozen=True)

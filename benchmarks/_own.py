@@ -8,7 +8,7 @@ from typing import Any
 
 import mixtailor as mt
 from benchmarks._machine import versions as installed
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 __all__ = ["ALONE", "CHAINED", "MAIN", "NORMS", "POOL", "SEARCHED", "Chosen", "remarks", "tasks", "versions"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.updates.base import Call
+from mixtailor.updates import Call
 from mixtailor.updates.dense import Dense
 
 FAR = (1e4, 1e8, 1e12, 1e20, 1e38)  # spreads of the honest rows; the last one is the end of float32

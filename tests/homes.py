@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from mixtailor.updates import device, receive
-from mixtailor.updates.base import Call
+from mixtailor.updates import Call
 from mixtailor.updates.differences import Differences
-from mixtailor.updates.receive import Arrival
+from mixtailor.intake import Arrival
 
 
 def _leaves(row, library):

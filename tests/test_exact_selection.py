@@ -16,7 +16,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.rules._scores import nearest as nearest_rows
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 NORMS = [1.0, 2.0, 3.0, float("inf")]
 CLOSE = mpmath.mpf(10) ** -13

@@ -9,8 +9,8 @@ import torch
 from attacks.instances import every_attack, rows
 
 from mixtailor import attacks
-from mixtailor.updates.device import on_device
-from mixtailor.updates.receive import receive
+from mixtailor.intake.device import on_device
+from mixtailor.intake import receive
 
 ATTACKS = every_attack()
 F = 2

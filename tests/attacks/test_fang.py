@@ -7,7 +7,7 @@ from attacks.instances import rows
 import mixtailor as mt
 from mixtailor.attacks import FangKrum, FangTrimmedMean
 from mixtailor.attacks.fang_krum import largest_step
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -21,7 +21,7 @@ from mixtailor.attacks import (
     Trials,
 )
 from mixtailor.attacks.base import Scene
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 HONEST, OWN = rows(), rows(2, seed=1)
 

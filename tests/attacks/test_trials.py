@@ -10,7 +10,7 @@ import mixtailor as mt
 from mixtailor.attacks import ALIE, LineSearch, MinMax, Tailored, Trials, Zero
 from mixtailor.attacks.base import Scene
 from mixtailor.updates.engine import CpuEngine
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 POOL = mt.MixTailor(mt.paper_pool(2))
 

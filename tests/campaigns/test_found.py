@@ -8,7 +8,7 @@ import torch
 
 import mixtailor as mt
 from mixtailor.testing.laws import FixedKey
-from mixtailor.updates.device import on_device
+from mixtailor.intake.device import on_device
 
 LARGEST = np.finfo(np.float64).max
 LEAST = np.finfo(np.float64).smallest_subnormal

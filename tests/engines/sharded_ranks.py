@@ -10,7 +10,7 @@ import torch.distributed as dist
 import mixtailor as mt
 from mixtailor._checks import FaultError
 from mixtailor.testing.laws import Case, FixedKey
-from mixtailor.updates.device import on_device
+from mixtailor.intake.device import on_device
 from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Shards
 

@@ -87,7 +87,7 @@ def test_slices_cover_every_coordinate_once():
 @pytest.mark.parametrize("d", [3, 4])
 def test_one_slice_needs_its_width(d):
     """A slice of another width is refused with both numbers, before anything is sent."""
-    from mixtailor.updates.receive import receive
+    from mixtailor.intake import receive
     from mixtailor.updates.sharded import Sharded
 
     class Six:

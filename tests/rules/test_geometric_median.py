@@ -9,8 +9,8 @@ import pytest
 
 from mixtailor.kernels.medians import euclidean_median
 from mixtailor.rules import GeometricMedian
-from mixtailor.updates.geometry import medoid
-from mixtailor.updates.receive import receive
+from mixtailor.kernels.selection import medoid
+from mixtailor.intake import receive
 
 OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
 ROWS = np.random.default_rng(0).normal(size=(12, 30))

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from mixtailor.updates import Deviation, Median
-from mixtailor.updates.device import on_device
-from mixtailor.updates.receive import receive
+from mixtailor.intake.device import on_device
+from mixtailor.intake import receive
 from mixtailor.updates.views import Beside, Joined
 
 ROWS = (0.5 + np.random.default_rng(0).normal(size=(8, 700))).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.updates import geometry
-from mixtailor.updates.base import Call
+from mixtailor.updates import Call
 from mixtailor.updates.dense import Dense
 from mixtailor.updates.differences import Differences
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import mixtailor as mt
-from mixtailor.updates import checkpoints, receive
+from mixtailor.storage.files import checkpoints, receive
 from mixtailor.updates.stored import StoredTree
 
 

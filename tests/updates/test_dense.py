@@ -195,7 +195,7 @@ def test_bfloat16_rounds_as_torch_does() -> None:
 
 def test_digests_are_of_the_bytes_that_came() -> None:
     """The same coordinates have the same digest in place, copied, and on a device."""
-    from mixtailor.updates.device import on_device
+    from mixtailor.intake.device import on_device
 
     x = rows(3, 50)
     homes = [receive(x).home, receive(np.asfortranarray(x)).home, on_device(torch.from_numpy(x))]

@@ -13,7 +13,7 @@ from mixtailor.testing import Case
 from mixtailor.updates import device as device_home
 from mixtailor.updates import receive
 from mixtailor.updates.device import Device, on_device
-from mixtailor.updates.statistics import AroundMedian, AroundTrimmed, Median, Sign, Trimmed
+from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Sign, Trimmed
 from mixtailor.updates.torch_engine import TorchEngine
 
 

@@ -6,9 +6,9 @@ import samples
 
 import mixtailor as mt
 from mixtailor.updates import receive
-from mixtailor.updates.base import Call
+from mixtailor.updates import Call
 from mixtailor.updates.differences import Differences
-from mixtailor.updates.receive import Arrival
+from mixtailor.intake import Arrival
 
 
 def _differences(models, base, scales=None):

@@ -8,7 +8,7 @@ import pytest
 import mixtailor as mt
 from mixtailor.rules.geometric_median import together
 from mixtailor.updates import Median
-from mixtailor.updates.receive import receive
+from mixtailor.intake import receive
 
 NORMS = (1.0, 2.0, 3.0, 7.5, 16.0, math.inf)
 

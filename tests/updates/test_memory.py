@@ -15,7 +15,7 @@ import mixtailor as mt
 from mixtailor.rules import Plain
 from mixtailor.testing import Case
 from mixtailor.updates import device, home, stored, torch_engine, tree
-from mixtailor.updates.device import on_device
+from mixtailor.intake.device import on_device
 
 D = 60_000
 

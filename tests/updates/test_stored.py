@@ -15,7 +15,7 @@ from safetensors.torch import save_file as save_tensors
 
 import mixtailor as mt
 from mixtailor.updates import receive
-from mixtailor.updates.files import File
+from mixtailor.storage.files.opened import File
 from mixtailor.updates.stored import Stored, StoredTree
 
 RULES = [mt.Mean(), mt.Comed(), mt.Krum(1), mt.NNM(1) >> mt.Comed(), mt.GeometricMedian(p=3), mt.DnC(1)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Record", "evolve", "first_below"]
 

@@ -1,14 +1,13 @@
 """Points that several attacks are made of: signs, noise, constants, one coordinate; and lengths in n-space."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from mixtailor.updates import Combination, Formula, Point, Updates
-from mixtailor.updates.engine import Floats
+from mixtailor.updates.evaluation import values
+from mixtailor._types import Floats
 
 __all__ = ["constant", "flat", "length", "mean_direction", "noise", "one_hot", "random_signs", "sign", "spread"]
 
@@ -24,14 +23,14 @@ def sign(updates: Updates, point: Point) -> Formula:
 
 def constant(updates: Updates, value: float) -> Formula:
     """The same number in each coordinate."""
-    return updates.formula(lambda start, stop: updates.engine.zeros(stop - start) + value)
+    return updates.formula(lambda start, stop: updates.space.zeros(stop - start) + value)
 
 
 def one_hot(updates: Updates, coordinate: int) -> Formula:
     """1 in one coordinate, 0 elsewhere."""
 
     def function(start: int, stop: int) -> Any:
-        values = updates.engine.zeros(stop - start)
+        values = updates.space.zeros(stop - start)
         if start <= coordinate < stop:
             values[coordinate - start] = 1.0
         return values
@@ -44,13 +43,13 @@ def noise(updates: Updates, seed: int, kind: Kind = "normal") -> Formula:
 
     They are made anew for every pass: nothing of size d is kept.
     """
-    return updates.formula(lambda start, stop: updates.engine.vector(_numbers(seed, kind, start, stop)))
+    return updates.formula(lambda start, stop: updates.space.vector(_numbers(seed, kind, start, stop)))
 
 
 def random_signs(updates: Updates, seed: int) -> Formula:
     """-1 or 1 in each coordinate, equally likely."""
     return updates.formula(
-        lambda start, stop: updates.engine.vector(np.where(_numbers(seed, "uniform", start, stop) < 0.5, -1.0, 1.0))
+        lambda start, stop: updates.space.vector(np.where(_numbers(seed, "uniform", start, stop) < 0.5, -1.0, 1.0))
     )
 
 
@@ -65,15 +64,14 @@ def _numbers(seed: int, kind: Kind, start: int, stop: int) -> Floats:
 
 
 def flat(updates: Updates, point: Point) -> Any:
-    """All coordinates of a point in float64, in the array type of the rows' home, for an attacker's memory."""
-    vector = updates.engine.zeros(updates.d)
+    """All coordinates of a point in float64, in the array type of the updates, for an attacker's memory."""
+    vector = updates.space.zeros(updates.d)
 
     def fill(start: int, stop: int) -> float:
-        vector[start:stop] = updates.values(point, start, stop)
+        vector[start:stop] = values(point, start, stop)
         return 0.0
 
-    jobs: list[Callable[[], float]] = [partial(fill, start, stop) for start, stop in updates.runs()]
-    updates.home.gathered(jobs)
+    updates.reader.collect(fill, updates.source.runs())
     return vector
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks.base import Scene
 from mixtailor.updates import Combination, Deviation, Point, Updates
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Frame", "frame_of", "principal"]
 

@@ -9,8 +9,7 @@ from mixtailor._checks import refuse
 from mixtailor.attacks._formulas import length, sign
 from mixtailor.attacks.base import Line, Linear, Scene
 from mixtailor.updates import Deviation
-from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import products
+from mixtailor._types import Floats
 
 __all__ = ["Away", "Direction", "squares"]
 
@@ -51,7 +50,6 @@ def squares(scene: Scene, line: Line) -> tuple[Floats, Floats, float]:
     r"""The coefficients of :math:`\lVert b(t) - x_i \rVert^2 = a_i + 2 b_i t + c t^2` for each honest row."""
     m = scene.honest.n
     rows = np.eye(m, line.frame.n)
-    vectors = np.vstack([line.base - rows, line.direction]) @ line.frame.weights
-    line.frame.root.distances(2.0)
-    inner = products(line.frame.root, vectors)
+    line.frame.distances(2.0)
+    inner = line.frame.inner(*(line.frame.combine(row) for row in [*(line.base - rows), line.direction]))
     return np.diag(inner)[:m], inner[:m, m], float(inner[m, m])

@@ -19,7 +19,7 @@ from mixtailor.attacks.tailored import Tailored
 from mixtailor.attacks.twin_outliers import TwinOutliers
 from mixtailor.attacks.zero import Zero
 from mixtailor.updates import Combination, Point
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["SIMPLE", "Start", "moved", "started"]
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from mixtailor._checks import check_f, listing, refuse
 from mixtailor.rules.part import Part
-from mixtailor.updates import Combination, Faulty, Point, Updates, receive
-from mixtailor.updates.arrays import is_array, is_torch
-from mixtailor.updates.engine import Floats
-from mixtailor.updates.home import Home
-from mixtailor.updates.receive import Arrival
-from mixtailor.updates.views import Taken
+from mixtailor.intake import Arrival, receive
+from mixtailor.intake.arrays import is_array, is_torch
+from mixtailor.updates import Combination, Faulty, Point, Updates
+from mixtailor._types import Floats
 
 __all__ = ["Attack", "Crafted", "Line", "Linear", "Scene"]
 
@@ -154,15 +152,14 @@ class Attack(Part):
         self._check_f(f)
         arrival, rows, correct = self._received(honest, f, own)
         points = self._decided(rows, f, correct, state, rng, arrival)
-        home = arrival.home
         made: dict[int, Any] = {}  # rows that are one point are computed once
         try:
             for point in points:
                 if id(point) not in made:
-                    made[id(point)] = home.at(point)
+                    made[id(point)] = rows.at(point)
         except Faulty as found:
             self._faulty(found.rows, found.reason)
-        given = [arrival.restore(_copied(made[id(point)], fresh), home) for point, fresh in _firsts(points)]
+        given = [arrival.restore(_copied(made[id(point)], fresh), arrival.received) for point, fresh in _firsts(points)]
         return Crafted(_like(honest, given), self, dict(points[0].facts))
 
     def decide(
@@ -208,16 +205,17 @@ class Attack(Part):
         if own is None:
             arrival = receive(honest)
             self._check_sound(arrival)
-            return arrival, arrival.home, None
-        if isinstance(honest, Home) or isinstance(own, Home):
+            return arrival, Updates.arrived(arrival), None
+        if isinstance(honest, Arrival) or isinstance(own, Arrival):
             raise TypeError("own= needs rows in the form that the honest updates have, both as arrays or as lists.")
-        # One home for all, so that honest and correct rows share their distances.
+        # All are received together, so that honest and correct rows share their distances.
         arrival = receive([*honest, *own])
         self._check_sound(arrival)
         if len(own) != f:
             refuse(f"own= needs one correct row for each of the f = {f} Byzantine workers and got {len(own)}.")
-        rows = np.arange(arrival.home.n)
-        return arrival, Taken(arrival.home, rows[: len(honest)]), Taken(arrival.home, rows[len(honest) :])
+        everyone, rows = Updates.arrived(arrival), np.arange(arrival.n)
+        first, second = rows[: len(honest)], rows[len(honest) :]
+        return arrival, everyone.take(first, shared=True), everyone.take(second, shared=True)
 
     def _check_sound(self, arrival: Arrival) -> None:
         if arrival.faults:

@@ -16,7 +16,7 @@ from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["BestResponse", "quantile"]
 

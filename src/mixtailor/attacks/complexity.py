@@ -18,9 +18,9 @@ from mixtailor.attacks.subsample_mimic import SubsampleMimic
 from mixtailor.attacks.trials import Outcome, Trials
 from mixtailor.mixing import MixTailor, paper_pool
 from mixtailor.rules import Krum, Rule, Subsampled
-from mixtailor.updates import receive
-from mixtailor.updates.engine import Floats
-from mixtailor.updates.views import Taken
+from mixtailor.intake import receive
+from mixtailor.updates import Updates
+from mixtailor._types import Floats
 
 __all__ = ["Complexity", "Mimicry", "attack_complexity", "mimicry"]
 
@@ -272,16 +272,16 @@ def _nested(table: Floats) -> tuple[tuple[float, ...], ...]:
 def _payoff(server: Rule, attack: Attack, rows: Any, gradient: Any, f: int, draws: int, seed: tuple[int, int]) -> float:
     """The server's payoff under an attack, on average over its own draws; the attacker's randomness is another."""
     everything = np.vstack([rows, np.asarray(gradient)[None]]).astype(np.asarray(rows).dtype)
-    home = receive(everything).home
-    n = home.n - 1
-    home.distances(2.0)
-    honest, own = Taken(home, np.arange(n - f)), Taken(home, np.arange(n - f, n))
+    whole = Updates.arrived(receive(everything))
+    n = whole.n - 1
+    whole.distances(2.0)
+    honest, own = whole.take(np.arange(n - f)), whole.take(np.arange(n - f, n))
     points = attack.decide(honest, f, own=own, rng=np.random.default_rng((*seed, 1)))
     random = np.random.default_rng((*seed, 2))
     scene = Scene(honest, f, n, own, None, random)
-    trials = Trials(server, scene, home.row(n))
+    trials = Trials(server, scene, whole.row(n))
     if isinstance(server, MixTailor):
         outcomes = trials.outcomes(points)
         return float(np.dot(trials.shares, [outcome.payoff for outcome in outcomes]))
-    each: list[Outcome] = [Trials(server, scene, home.row(n)).outcome(points) for _ in range(draws)]
+    each: list[Outcome] = [Trials(server, scene, whole.row(n)).outcome(points) for _ in range(draws)]
     return float(np.mean([outcome.payoff for outcome in each]))

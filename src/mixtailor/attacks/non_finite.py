@@ -47,7 +47,7 @@ class NonFinite(Attack):
 
     def points(self, scene: Scene) -> Sequence[Point]:
         honest = scene.honest
-        entry = honest.home.largest if self.value == "huge" else float(self.value)
+        entry = honest.largest if self.value == "huge" else float(self.value)
 
         def spoilt(start: int, _stop: int, row: Any) -> Any:
             values = 0.0 + row  # a copy: what is written to must be nobody's

@@ -17,7 +17,7 @@ from mixtailor.attacks.knowledge import Sees
 from mixtailor.attacks.trials import Outcome, Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point, Updates
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Form", "OptimalTailored"]
 
@@ -248,7 +248,6 @@ def _outcome(updates: Updates, answer: Point, origin: Combination | None, toward
 
 
 def _difference(updates: Updates, first: Point, second: Combination) -> Point:
-    root = second.updates.root
-    if isinstance(first, Combination) and first.updates.root is root:
-        return root.combine(first.weights @ first.updates.weights - second.weights @ second.updates.weights)
+    if isinstance(first, Combination) and first.updates.basis is second.updates.basis:
+        return first.updates.basis_difference(first.weights, second)
     return updates.formula(lambda _start, _stop, a, b: a - b, first, second)

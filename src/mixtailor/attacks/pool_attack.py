@@ -17,7 +17,7 @@ from mixtailor.attacks.line_search import golden
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["PoolAttack", "Problem"]
 

@@ -12,7 +12,6 @@ from mixtailor.attacks._formulas import constant
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.memory import Memory
 from mixtailor.updates import Point
-from mixtailor.updates.geometry import products
 
 __all__ = ["ROP"]
 
@@ -82,8 +81,8 @@ class ROP(Attack):
         mean = np.append(np.full(honest.n, 1.0 / honest.n), [0.0, 0.0])
         ones, answer = np.eye(frame.n)[honest.n :]
         aim = self.history * answer + (1.0 - self.history) * mean
-        frame.root.distances(2.0)
-        inner = products(frame.root, np.stack([aim, ones]) @ frame.weights)
+        frame.distances(2.0)
+        inner = frame.inner(frame.combine(aim), frame.combine(ones))
         share = inner[0, 1] / inner[0, 0] if inner[0, 0] > 0.0 else 0.0
         across = ones - share * aim
         height = math.sqrt(max(inner[1, 1] - share * inner[0, 1], 0.0))

@@ -16,8 +16,7 @@ from mixtailor.mixing import MixTailor
 from mixtailor.rules import GeometricMedian, Krum, Rule, as_rule
 from mixtailor.rules.geometric_median import answer_key, together
 from mixtailor.rules.part import Part
-from mixtailor.updates import Call, Combination, Faulty, Home, Point, Updates
-from mixtailor.updates.views import Joined, Taken
+from mixtailor.updates import Call, Combination, Faulty, Point, Updates
 
 __all__ = ["Outcome", "Trials", "check_target"]
 
@@ -98,8 +97,9 @@ class Trials:
     --------
     >>> from mixtailor.attacks.base import Scene
     >>> from mixtailor.rules import Comed
-    >>> from mixtailor.updates import receive
-    >>> honest = receive(np.array([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]])).home
+    >>> from mixtailor.intake import receive
+    >>> from mixtailor.updates import Updates
+    >>> honest = Updates.arrived(receive(np.array([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]])))
     >>> trials = Trials(Comed(), Scene(honest, 1, 4, None, None, np.random.default_rng(0)))
     >>> outcome = trials.outcome([honest.combine([-1.0, -1.0, -1.0])])
     >>> outcome.inner, trials.evaluations
@@ -132,7 +132,7 @@ class Trials:
     def unattacked(self, rule: Rule | None = None) -> Point:
         """The rule's answer without an attack: on own and honest rows together, or on the honest rows."""
         everyone = self.scene.everyone()
-        view = Taken(everyone, np.arange(everyone.n))
+        view = everyone.take(np.arange(everyone.n), shared=True)
         view.call = self._call()
         self.evaluations += 1
         with _quietly():
@@ -172,12 +172,12 @@ class Trials:
             # The honest rows come first in the view, where answers and reference share one geometry.
             view = self._view[1]
             reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
-        root = reference.updates.root
-        inside = [isinstance(answer, Combination) and answer.updates.root is root for answer in answers]
+        basis = reference.updates.basis
+        inside = [isinstance(answer, Combination) and answer.updates.basis is basis for answer in answers]
         found: list[Outcome | None] = [None] * len(answers)
         together = [place for place, ok in enumerate(inside) if ok]
         if together and isinstance(reference, Combination):
-            inner = root.inner(reference, *(answers[place] for place in together))
+            inner = reference.updates.inner(reference, *(answers[place] for place in together))
             for row, place in enumerate(together, start=1):
                 found[place] = _outcome(inner[row, 0], inner[row, row], inner[0, 0])
         for place, answer in enumerate(answers):
@@ -189,13 +189,13 @@ class Trials:
     def _beside(self, points: Sequence[Point]) -> Updates:
         key = tuple(id(point) for point in points)
         if self._view is None or self._view[0] != key:
-            view = Joined(self.honest, tuple(points), held=len(self.rules) > 1)
+            view = self.honest.beside(*points, rounded=True, held=len(self.rules) > 1)
             view.call = self._call()
             self._view = (key, view)
         return self._view[1]
 
     def _call(self) -> Call:
-        return Call(reference=self.honest.call.reference, honest=_places(self.honest))
+        return Call(reference=self.honest.call.reference, honest=self.honest.places())
 
     def _prepare(self, view: Updates) -> None:
         """One reading for all norms that the pool's Krums will ask for, and one a step for its geometric medians."""
@@ -245,11 +245,3 @@ def _norms(part: object) -> set[float]:
     values = (getattr(part, item.name) for item in dataclasses.fields(part))  # type: ignore[arg-type]  # a dataclass
     return own.union(*(_norms(value) for value in values))
 
-
-def _places(honest: Updates) -> tuple[int, ...] | None:
-    """The honest rows in their home, for a target that is told them."""
-    if isinstance(honest, Home):
-        return tuple(range(honest.n))
-    if isinstance(honest, Taken) and isinstance(honest.parent, Home):
-        return tuple(int(row) for row in honest.rows)
-    return None

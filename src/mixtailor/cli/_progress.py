@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mixtailor.updates.home import Home
-
-__all__ = ["Readings", "watched"]
+__all__ = ["Readings"]
 
 
 @dataclass
@@ -25,16 +23,3 @@ class Readings:
             if self.show is not None:
                 self.show(self.passes)
 
-
-def watched(home: Home, readings: Readings) -> Home:
-    """The home, telling of every run that is read from it, and so will those that are made of fewer of its rows."""
-    kind: Any = type(home)
-
-    def block(self: Any, start: int, stop: int) -> Any:
-        read = kind.block(self, start, stop)
-        readings.add((stop - start) / max(self.d, 1))
-        return read
-
-    # A home of fewer rows is made by its own type, so what watches has to be part of the type.
-    home.__class__ = type(f"Watched{kind.__name__}", (kind,), {"block": block})
-    return home

@@ -14,7 +14,7 @@ from mixtailor.cli._progress import Readings, watched
 from mixtailor.cli._writing import check_names, check_out, write
 from mixtailor.mixing.registry import make
 from mixtailor.rules import Rule
-from mixtailor.updates.receive import Arrival
+from mixtailor.intake import Arrival
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
@@ -52,9 +52,8 @@ def command(
     arrival = _received(files, base)
     halves = _halves(files, arrival, out)
     with _progress() as readings:
-        home: Any = watched(arrival.home, readings)
-        home.arrival = Arrival(home, arrival.faults, arrival.n, arrival.restore, arrival.flatten)
-        result = chosen.aggregate(home, workers=[path.name for path in files], reference=reference)
+        watched = replace(arrival, watch=readings.add)
+        result = chosen.aggregate(watched, workers=[path.name for path in files], reference=reference)
     write(out, result.update, halves)
     passes = round(readings.passes, 2)
     if as_json:
@@ -64,13 +63,9 @@ def command(
 
 
 def _received(files: Sequence[Path], base: Path | None) -> Arrival:
-    if base is not None:
-        from mixtailor.cli._differences import receive_differences
+    from mixtailor.intake.files import receive_files
 
-        return receive_differences(files, base)
-    from mixtailor.updates.stored import receive
-
-    return receive(files)
+    return receive_files(files, base)
 
 
 def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
@@ -104,11 +99,11 @@ def _value(text: str) -> object:
 
 def _halves(files: Sequence[Path], arrival: Arrival, out: Path) -> set[str]:
     """The arrays that are bfloat16 in the files, so that the answer is again; refuses what `out` cannot hold."""
-    from mixtailor.updates.formats import contents
+    from mixtailor.storage.files.formats import contents
 
-    if not arrival.home.received:
+    if not arrival.received:
         refuse("Updates need at least one file that can be read.")
-    parts = contents(files[arrival.home.received[0]])
+    parts = contents(files[arrival.received[0]])
     check_names(out, named=() not in parts)
     return {str(name[0]) if name else "" for name, part in parts.items() if part.kind.bits}
 

@@ -13,14 +13,19 @@ __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
 Array = npt.NDArray[Any]
 
 
+# Median distances: a row that is farther away has a weight that is lost in rounding, so it is zero.
+BEYOND = 1e120
+
+
 @kernel
-def inverse_weights(distances: Array, least: float, most: float) -> Array:
-    """Weights of sum one, inverse to distances, which count as `least` at least; beyond `most` the weight is zero."""
+def inverse_weights(distances: Array, scale: float, smoothing: float) -> Array:
+    """Weights of sum one, inverse to distances, which count as `smoothing` scales at least."""
     weights = np.zeros(len(distances))
     total = 0.0
     for i in range(len(distances)):
-        if distances[i] <= most:
-            weights[i] = 1.0 / max(distances[i], least)
+        share = distances[i] / scale
+        if share <= BEYOND:
+            weights[i] = 1.0 / max(share, smoothing)
             total += weights[i]
     for i in range(len(distances)):
         weights[i] /= total
@@ -104,13 +109,12 @@ def _mix(products: Array, weights: Array, mixed: Array) -> float:
 
 @kernel
 def euclidean_median(
-    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, beyond: float, limit: int
+    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:
     """The geometric median's weights from the rows' distances and their inner products about the row `middle`.
 
     Starts at the mean of the floor(n/2) + 1 rows nearest to that row; smoothing and tolerance are in units of the
-    median distance to the start. Rows that are `beyond` so many median distances have no weight. Returns the weights,
-    the iterations taken, and how far there was still to go.
+    median distance to the start. Returns the weights, the iterations taken, and how far there was still to go.
     """
     n = len(distances)
     away = np.empty(n)
@@ -118,7 +122,7 @@ def euclidean_median(
     start = np.zeros(n)
     for i in ranked(away, n // 2 + 1):
         start[i] = 1.0 / (n // 2 + 1)
-    most = beyond * max(median(away), 1e-160)
+    most = BEYOND * max(median(away), 1e-130)
     near = np.empty(n, np.int64)
     count = 0
     for i in range(n):

@@ -31,7 +31,7 @@ from mixtailor.kernels.distances import term_of
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import PER, aligned, edges, places_of, run_of, vectors_of
 
-__all__ = ["HIGHEST", "combination_norms", "lengths", "pair_norms", "point_norms"]
+__all__ = ["added", "combination_norms", "has_kernel", "pair_norms", "point_norms"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -221,10 +221,15 @@ def _norms(addresses: Indices, like: NDArray[np.float32], width: int, term: int,
     return total
 
 
+def has_kernel(p: float) -> bool:
+    """Whether `pair_norms` has a kernel for this norm. Not for p = 2: its digits carry a geometry and stay float64."""
+    return p != 2.0 and p <= HIGHEST and 4 * p == int(4 * p)
+
+
 def pair_norms(addresses: Indices, like: NDArray[np.float32], width: int, powers: Floats) -> Floats:
     """The l_p distances of all pairs of float32 rows, for every p of `powers`, (P, k, k).
 
-    Every p is a multiple of 1/4 and at most `HIGHEST`. Distances to a row that is not finite are not finite, and
+    Every p must have a kernel (see `has_kernel`). Distances to a row that is not finite are not finite, and
     neither is its diagonal, which is zero for all others.
     """
     if powers.size > 3 and (powers == np.floor(powers)).all():
@@ -321,22 +326,33 @@ def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats,
 
 
 @kernel
-def lengths(parts: Floats, powers: Floats) -> Floats:
-    """The l_p lengths of vectors of any size from those of their parts, (R, P, k) to (P, k)."""
+def added(parts: Floats, powers: Floats, raw: NDArray[np.bool_]) -> Floats:
+    """Lengths of vectors from those of their parts, (R, P, k) to (P, k): l_p lengths of any size, maxima for infinite p.
+
+    A plane that is `raw` holds sums of powers, which are added as they are.
+    """
     runs, planes, count = parts.shape
-    answer = np.empty((planes, count))
+    total = np.empty((planes, count))
     for plane in range(planes):
         p = powers[plane]
+        for i in range(count):
+            total[plane, i] = parts[0, plane, i]
+        if raw[plane] and p < np.inf:
+            for run in range(1, runs):
+                for i in range(count):
+                    total[plane, i] += parts[run, plane, i]
+            continue
         for i in range(count):
             largest = 0.0
             for run in range(runs):
                 if not parts[run, plane, i] <= largest and largest < np.inf:
                     largest = parts[run, plane, i]
-            total = largest
-            if 0.0 < largest < np.inf and runs > 1:
-                total = 0.0
+            length = largest
+            if 0.0 < largest < np.inf and runs > 1 and p < np.inf:
+                length = 0.0
                 for run in range(runs):
-                    total += (parts[run, plane, i] / largest) ** p
-                total = largest * total ** (1.0 / p)
-            answer[plane, i] = total
-    return answer
+                    share = parts[run, plane, i] / largest
+                    length += share * share if p == 2.0 else share**p
+                length = largest * length ** (1.0 / p)
+            total[plane, i] = length
+    return total

@@ -9,8 +9,6 @@ from mixtailor.kernels._numba import copy, helper, kernel
 
 __all__ = [
     "distinct",
-    "have_squares",
-    "in_range",
     "krum_picks",
     "median",
     "medoid",
@@ -19,27 +17,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-
-@kernel
-def in_range(sums: Array, powers: Array, exact: Array, least: float, equal: Array) -> bool:
-    """Whether sums of powers of pairs, (P, n, n), are finite, and at least `least` where rows are not equal.
-
-    Where a plane is `exact`, a sum of zero says that two rows are equal; they are marked, and each row with itself.
-    """
-    planes, n = sums.shape[:2]
-    for plane in range(planes):
-        for i in range(n):
-            for j in range(n):
-                equal[i, j] = equal[i, j] or i == j or (exact[plane] and sums[plane, i, j] == 0.0)
-    for plane in range(planes):
-        floor = 0.0 if powers[plane] == np.inf else least
-        for i in range(n):
-            for j in range(i + 1):  # the diagonal shows rows that are not finite
-                found = sums[plane, i, j]
-                if not (found < np.inf and (found >= floor or equal[i, j])):
-                    return False
-    return True
 
 
 @kernel
@@ -130,34 +107,44 @@ def medoid(distances: Array) -> int:
 
 
 @kernel
-def have_squares(lengths: Array, most: float) -> bool:
-    """Whether all lengths that are not zero are between 1 / most and most."""
-    sound = True
-    for i in range(len(lengths)):
-        sound = sound and (lengths[i] == 0.0 or 1.0 / most < lengths[i] < most)
-    return sound
+def products_about_medoid(distances: Array, rows: int, far: float) -> tuple[int, Array, Array]:
+    """The medoid of the first rows, inner products of all about it, from squares, and which are `far` medians away.
 
-
-@kernel
-def products_about_medoid(distances: Array, rows: int, far: float, most: float) -> tuple[int, Array, Array]:
-    """The medoid of the first rows, inner products of all about it, from squares, and who is `far` medians away.
-
-    Where somebody is, the products have lost the digits of the others. Distances count as no more than `most`.
+    Where some are, the products have lost the digits of the others.
     """
     n = len(distances)
     middle = _middle(distances, rows)
     away = np.empty(n)
-    for i in range(n):
-        away[i] = min(distances[middle, i], most)
+    copy(distances[middle], away, n)
     limit = far * median(away[:rows])
     beyond = np.empty(n, np.bool_)
     products = np.empty((n, n))
     for i in range(n):
         beyond[i] = away[i] > limit
         for j in range(n):
-            apart = min(distances[i, j], most)
+            apart = distances[i, j]
             products[i, j] = (away[i] * away[i] + away[j] * away[j] - apart * apart) / 2
     return middle, products, beyond
+
+
+@helper
+def _nearer(distances: Array, order: Array, gone: Array, i: int, j: int, skip: int) -> bool:
+    """Whether the neighbours of row i beyond the first `skip`, one after the other, are nearer than those of row j."""
+    n = distances.shape[0]
+    a = b = 0  # places in the two orders; each row itself comes first
+    for rank in range(n - 1):
+        a += 1
+        while a < n and gone[order[i, a]]:
+            a += 1
+        b += 1
+        while b < n and gone[order[j, b]]:
+            b += 1
+        if a == n or b == n:
+            return False
+        one, other = distances[i, order[i, a]], distances[j, order[j, b]]
+        if rank >= skip and one != other:
+            return bool(one < other)
+    return False
 
 
 @kernel
@@ -165,8 +152,10 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     """Krum again and again on the rows still left: the `count` rows it picks, in order.
 
     Each score is the sum of distances, to a power, to the ``left - f - 2`` nearest others, at least one. With one
-    neighbour, rows that are each other's nearest have equal scores: the sum over the further rows decides then, and
-    only if that is equal too, the lower row. Rows of the distance matrix are sorted once; what has left is skipped.
+    neighbour, rows that are each other's nearest have equal scores: the further neighbours, compared one after another,
+    decide then, and only if they are equal too, the lower row. (A sum over the further neighbours would depend on the
+    order of the rows where one of them is far away.) Rows of the distance matrix are sorted once; picked ones are
+    skipped.
     """
     n = distances.shape[0]
     order = np.empty((n, n), np.int64)
@@ -181,24 +170,21 @@ def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
         neighbours = max(1, n - step - f - 2)
         best = -1
         least = np.inf
-        least_rest = np.inf
         for i in range(n):
             if gone[i]:
                 continue
             score = 0.0
-            rest = 0.0
             found = 0
             for k in range(1, n):
                 j = order[i, k]
                 if gone[j]:
                     continue
-                if found < neighbours:
-                    score += min(distances[i, j], 1e150) ** power
-                else:
-                    rest += min(distances[i, j], 1e150) ** power
+                score += distances[i, j] ** power
                 found += 1
-            if best < 0 or score < least or (score == least and rest < least_rest):
-                best, least, least_rest = i, score, rest
+                if found == neighbours:
+                    break
+            if best < 0 or score < least or (score == least and _nearer(distances, order, gone, i, best, neighbours)):
+                best, least = i, score
         picks[step] = best
         gone[best] = True
     return picks

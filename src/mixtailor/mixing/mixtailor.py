@@ -12,7 +12,7 @@ from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
 from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
 from mixtailor.updates import Point, Updates
-from mixtailor.updates.receive import Arrival
+from mixtailor.intake import Arrival
 
 __all__ = ["MixTailor"]
 
@@ -267,7 +267,7 @@ def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes]:
     label = {row: str(names[row]) if names else str(row) for row in range(arrival.n)}
     if len(set(label.values())) < arrival.n:
         refuse("An audited draw needs workers= with a different name for each update.")
-    digests = {label[row]: digest for row, digest in zip(arrival.home.received, arrival.home.digests(), strict=True)}
+    digests = {label[row]: digest for row, digest in zip(arrival.received, arrival.digests(), strict=True)}
     for row, why in arrival.faults.items():
         digests[label[row]] = hashlib.sha256(f"faulty: {why}".encode()).digest()
     return digests

@@ -11,7 +11,7 @@ from mixtailor.rules.part import Part
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:
-    from mixtailor.updates.receive import Arrival
+    from mixtailor.intake import Arrival
 
 __all__ = ["Both", "Chain", "PreAggregation"]
 

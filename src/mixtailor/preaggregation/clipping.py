@@ -13,8 +13,6 @@ from mixtailor.updates import Updates
 
 __all__ = ["Clipping", "clipped"]
 
-_BEYOND = 1e140  # squares of such lengths overflow in the geometry of the clipped rows
-
 
 @dataclass(frozen=True)
 class Clipping(PreAggregation):
@@ -68,5 +66,5 @@ class Clipping(PreAggregation):
 def clipped(updates: Updates, radius: float) -> Updates:
     """The rows, those longer than the radius shortened to it."""
     lengths = updates.norms()
-    factors = np.where(lengths <= max(_BEYOND, radius), clip_factors(lengths, radius), 0.0)
+    factors = clip_factors(lengths, radius)
     return updates if (factors == 1.0).all() else updates.mix(np.diag(factors))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["clip_factors"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixtailor.updates import Updates
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Spread", "largest_spread", "products_about_medoid"]
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mixtailor._checks import listing, plural
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Aggregation", "Quarantined"]
 

@@ -12,13 +12,13 @@ from mixtailor._checks import FaultError, check_rows, fault_message, refuse
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.part import Part
-from mixtailor.updates.base import Call, Faulty, Updates
-from mixtailor.updates.home import Home
+from mixtailor.updates import Call, Faulty, Updates
+from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
-from mixtailor.updates.receive import Arrival, receive
+from mixtailor.intake import Arrival, receive
 
 if TYPE_CHECKING:
-    from mixtailor.updates.engine import Floats
+    from mixtailor._types import Floats
 
 __all__ = ["KeySource", "Plain", "Plan", "Rule", "as_rule"]
 
@@ -204,13 +204,13 @@ def _told(call: "_Round") -> Aggregation:
     return call.told(call.run())
 
 
-class _Answer(NamedTuple):
-    """What a call came to; no point and no update where the round was skipped."""
+class _Result(NamedTuple):
+    """The result of a call; no point and no update where the round was skipped."""
 
     rule: Rule
     point: Point | None
     update: Any
-    home: Home
+    updates: Updates
     faults: dict[int, str]
 
 
@@ -226,49 +226,49 @@ class _Round:
     allowed: int
     on_fault: OnFault
 
-    def run(self) -> "_Answer":
-        faults, home = dict(self.arrival.faults), self.arrival.home
+    def run(self) -> "_Result":
+        faults, updates = dict(self.arrival.faults), Updates.arrived(self.arrival)
         while True:
             if len(faults) > self.allowed:
                 if self.on_fault == "skip":
-                    return _Answer(self.plan.rule, None, None, home, faults)
+                    return _Result(self.plan.rule, None, None, updates, faults)
                 message = fault_message(faults, self.arrival.n, self.allowed, self.names)
                 raise FaultError(message, tuple(sorted(faults)))
-            rule = self.plan.rule.lowered(home.n, len(faults)) if faults else self.plan.rule
-            home.call = self._call(home)
+            rule = self.plan.rule.lowered(updates.n, len(faults)) if faults else self.plan.rule
+            updates.call = self._call(updates)
             try:
                 # A row at the edge of its type makes lengths overflow, which rules reckon with: not a warning's worth,
                 # and where warnings are errors it would let one worker stop the server.
                 with np.errstate(all="ignore"):
-                    point = rule.decide(home)
-                    answer = home.at(point)
+                    point = rule.decide(updates)
+                    result = updates.at(point)
             except Faulty as found:
                 faults.update(dict.fromkeys(found.rows, found.reason))
                 if len(faults) <= self.allowed:
-                    home = home.only([k for k, row in enumerate(home.received) if row not in faults])
+                    updates = updates.only([k for k, row in enumerate(updates.received) if row not in faults])
                 continue
-            return _Answer(rule, point, self.arrival.restore(answer, home), home, faults)
+            return _Result(rule, point, self.arrival.restore(result, updates.received), updates, faults)
 
-    def _call(self, home: Home) -> Call:
+    def _call(self, updates: Updates) -> Call:
         if self.honest is None:
             return Call(self.plan.key, self.reference)
-        position = {row: k for k, row in enumerate(home.received)}
+        position = {row: k for k, row in enumerate(updates.received)}
         return Call(self.plan.key, self.reference, tuple(position[row] for row in self.honest if row in position))
 
     def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
         return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
-    def told(self, answer: "_Answer") -> Aggregation:
+    def told(self, result: "_Result") -> Aggregation:
         """The answer with what happened: as much work as a small rule, so that a plain call leaves it out."""
-        rule, point, update, home, faults = answer
+        rule, point, update, updates, faults = result
         if point is None:
             return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
         facts = {**self.plan.facts, **point.facts}
-        received, weights, distances = home.received, None, None
-        origin, aim = point.updates.home, _over_home(point)
+        received, weights, distances = updates.received, None, None
+        aim = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
         if aim is not None:
-            weights = _scattered(aim, origin.received, self.arrival.n, elsewhere=0.0)
-            distances = origin.known_distances_to(aim) if origin is home else None
+            weights = _scattered(aim, point.updates.received, self.arrival.n, elsewhere=0.0)
+            distances = updates.known_distances_to(aim) if point.updates.reader is updates.reader else None
         scores, selected = facts.pop("scores", None), facts.pop("selected", None)
         return Aggregation(
             update,
@@ -284,16 +284,6 @@ class _Round:
             facts=facts,
             workers=self.names,
         )
-
-
-def _over_home(point: Point) -> "Floats | None":
-    """The weights of the home's rows in a point; None where it is no combination of them."""
-    if not isinstance(point, Combination):
-        return None
-    if point.updates is point.updates.home:
-        return point.weights
-    made = point.updates.over_home()
-    return None if made is None else point.weights @ made
 
 
 def _selected(selected: Any, weights: "Floats | None", received: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -345,10 +335,7 @@ class Plain(Rule):
         return (n - 1) // 2
 
     def decide(self, updates: Updates) -> Point:
-        updates.home.check_materialise(repr(self))
-        updates.home.examine()
-        answer = self.function(updates.matrix())
-        return updates.given(updates.home.adopt(answer, repr(self)))
+        return from_callable(updates, self.function, repr(self))
 
     def __repr__(self) -> str:
         return f"Plain({getattr(self.function, '__qualname__', repr(self.function))})"

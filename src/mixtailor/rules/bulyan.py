@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor.kernels.selection import krum_picks
-from mixtailor.rules._scores import squarable
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.updates import AroundMedian, Combination, Point, Updates
@@ -87,8 +86,7 @@ class Bulyan(Rule):
 
     def _picked(self, updates: Updates, selection: Rule, p: float, count: int) -> "list[int]":
         if isinstance(selection, Krum):
-            between = squarable(updates.distances(p))
-            return [int(row) for row in krum_picks(between, self.f, float(selection.power), count)]
+            return [int(row) for row in krum_picks(updates.distances(p), self.f, float(selection.power), count)]
         left = list(range(updates.n))
         picks: list[int] = []
         updates.distances(p)  # known to all the views that follow

@@ -10,11 +10,9 @@ from mixtailor._checks import check_count, check_positive
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor.updates.geometry import medoid
+from mixtailor.kernels.selection import medoid
 
 __all__ = ["CenteredClipping"]
-
-_BEYOND = 1e140  # squares of such distances overflow; a row that far away (float64 only) has no say
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,9 @@ class CenteredClipping(Rule):
     def decide(self, updates: Updates) -> Point:
         n, start = updates.n, updates.reference
         if start is None:
-            middle = medoid(updates.distances(2.0))
-            start, lengths = updates.row(middle), updates.distances(2.0)[middle]
-        else:
-            lengths = updates.distances_to(start)
-        near = lengths <= _BEYOND
+            start = updates.row(medoid(updates.distances(2.0)))
+        lengths = updates.distances_to(start)
+        near = np.isfinite(lengths)
         pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n
         shift = pull  # the weights of the rows, less the start, in the way made so far
         if self.iterations > 1:

@@ -9,7 +9,7 @@ from mixtailor._checks import check_count, check_positive, refuse
 from mixtailor.rules._spectra import Spread, largest_spread, products_about_medoid
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor.updates.engine import Integers
+from mixtailor._types import Integers
 
 __all__ = ["DnC"]
 

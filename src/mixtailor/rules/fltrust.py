@@ -13,8 +13,6 @@ from mixtailor.updates import Point, Updates
 __all__ = ["FLTrust"]
 
 
-_LONGEST = 1e308  # a longer reference has a length that float64 cannot hold
-
 
 @dataclass(frozen=True)
 class FLTrust(Rule):
@@ -62,14 +60,12 @@ class FLTrust(Rule):
         if reference is None:
             refuse("FLTrust needs the server's own update and got none. Give it with the call, as reference=.")
         lengths = updates.beside(reference).norms()
-        # No coordinate is larger than its row is long: an answer of a length that the type has can be held.
-        rows, own = lengths[:-1], min(float(lengths[-1]), updates.home.largest, _LONGEST)
-        # A row whose length float64 cannot hold, or cannot bring to the reference's, gets no trust.
-        measured = (rows > 1e-300) & (rows >= own / _LONGEST) & (rows < np.finfo(np.float64).max)
+        # No coordinate is larger than its row is long: a result of a length that the type has can be held.
+        rows, own = lengths[:-1], min(float(lengths[-1]), updates.largest)
+        measured = (rows > 0.0) & np.isfinite(rows)
         inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
-        # Rows are brought to length 1 before they are multiplied: a row at 1e300 would overflow.
+        # Rows are brought to length 1 before they are multiplied, so that no product overflows.
         cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)
-        # Products of numbers beyond 1e307 overflow, and a cosine is at most 1.
         scores = np.clip(np.nan_to_num(cosines, nan=0.0), 0.0, 1.0)
         if scores.sum() == 0.0:
             return updates.combine(np.zeros(updates.n), scores=scores)

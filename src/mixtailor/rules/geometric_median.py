@@ -12,14 +12,13 @@ from mixtailor.kernels.medians import euclidean_median, extrapolated, inverse_we
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
-from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import median
+from mixtailor._types import Floats
+from mixtailor.kernels.selection import median
 
 __all__ = ["GeometricMedian", "answer_key", "together"]
 
 SMOOTHING = 1e-6  # of the median distance to the start
 _MEMORY = 4  # passes that an extrapolation looks back on
-_BEYOND = 1e140  # median distances: so far away that a weight would be lost in rounding, so it is zero
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class GeometricMedian(Rule):
     def _euclidean(self, updates: Updates) -> Point:
         middle, products, distances = updates.about_medoid()
         found = euclidean_median(
-            distances, products, middle, SMOOTHING, float(self.tolerance), _BEYOND, self.limit or 10_000
+            distances, products, middle, SMOOTHING, float(self.tolerance), self.limit or 10_000
         )
         return self._finish(updates, *found)
 
@@ -107,13 +106,13 @@ class GeometricMedian(Rule):
         scale = median(distances)
         if scale == 0.0:
             return None, 0, 0.0
-        weights = _weights(distances, scale)
+        weights = inverse_weights(distances, scale, SMOOTHING)
         best, least = weights, np.inf
         stale, plain = 0, False
         limit = self.limit or 100
         tried: list[tuple[Floats, Floats]] = []  # weights, and the weights that Weiszfeld makes of them
         for iteration in range(1, limit + 1):
-            aim = _weights((yield weights), scale)
+            aim = inverse_weights((yield weights), scale, SMOOTHING)
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
                 return aim, iteration, residual
@@ -175,12 +174,6 @@ def together(medians: Sequence[GeometricMedian], updates: Updates) -> list[Point
         for place, distances in zip(places, each, strict=True):
             advance(place, distances)
     return found
-
-
-def _weights(distances: Floats, scale: float) -> Floats:
-    if scale < 1e-290:  # the smoothing of the least numbers would be zero
-        distances, scale = distances / scale, 1.0
-    return inverse_weights(distances, SMOOTHING * scale, _BEYOND * scale)
 
 
 def _extrapolated(tried: list[tuple[Floats, Floats]]) -> Floats:

@@ -10,7 +10,7 @@ from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor.updates.engine import Floats, Integers
+from mixtailor._types import Floats, Integers
 
 __all__ = ["MDA"]
 

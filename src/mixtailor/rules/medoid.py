@@ -5,19 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
-from mixtailor.updates import Point, Updates, geometry
-from mixtailor.updates.engine import Floats
+from mixtailor.updates import Point, Updates
 
 __all__ = ["Medoid"]
-
-# Distances of rows farther than this many median distances have no digits left for the spread of the others.
-_LOST = 1e12
-# Beyond this a distance's square may overflow (float64 only): such a row is left out in the Euclidean norm as well.
-_SQUARED = 1e140
-_SUMMED = 1e290  # and beyond this, a sum of distances
-
 
 @dataclass(frozen=True)
 class Medoid(Rule):
@@ -65,28 +56,5 @@ class Medoid(Rule):
         return (n - 1) // 2
 
     def decide(self, updates: Updates) -> Point:
-        distances = updates.distances(self.p)
-        middle = geometry.medoid(distances)
-        away = distances[middle]
-        if (away > geometry.FAR * np.median(away)).any():
-            scores = self._above(updates, distances, middle)
-            return updates.row(scores.argmin(), scores=scores)
-        order, scores = by_neighbours(distances, updates.n - 1, 1)
-        return updates.row(order[0], scores=scores)
-
-    def _above(self, updates: Updates, distances: Floats, middle: int) -> Floats:
-        """The sums of distances less that of a middle row, far rows taken by themselves."""
-        if distances.max() > _SUMMED:  # then their sums may overflow
-            distances = distances / (4 * updates.n)
-        away = distances[middle]
-        above = distances - away
-        if self.p == 2.0 and (away <= _SQUARED).all():
-            # |x_i - x_j| - |x_c - x_j| is the difference of the squares, |u_i|^2 - 2 u_i u_j, over the sum.
-            far = np.nonzero(away > geometry.FAR * np.median(away))[0]
-            inner = updates.products(updates.row(middle))
-            above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
-        else:
-            lost = away / _LOST > np.median(away)
-            above[np.ix_(~lost, lost)] = 0.0
-        scores: Floats = np.sort(above, axis=1).sum(axis=1)
-        return scores
+        scores = np.sort(updates.distances_above_medoid(self.p), axis=1).sum(axis=1)
+        return updates.row(scores.argmin(), scores=scores)

@@ -50,4 +50,4 @@ class Omniscient(Rule):
             refuse("Omniscient needs to be told which rows are honest. Pass them with the call: honest=[0, 1, ...].")
         if not honest:
             refuse("Omniscient needs at least one honest row among those that are left and got none.")
-        return updates.home.mean(honest)
+        return updates.everything.mean(honest)

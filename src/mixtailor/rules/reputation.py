@@ -11,10 +11,10 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.updates.base import Faulty
-from mixtailor.updates.engine import Floats
-from mixtailor.updates.geometry import median
-from mixtailor.updates.receive import receive
+from mixtailor.updates import Faulty
+from mixtailor._types import Floats
+from mixtailor.kernels.selection import median
+from mixtailor.intake import receive
 
 __all__ = ["Observer", "Reputation", "Standing"]
 
@@ -225,12 +225,12 @@ def distances_from_answer(aggregation: Aggregation, updates: Any) -> Floats:
     gone = {item.row for item in aggregation.quarantined}
     found = np.full(aggregation.n, np.nan)
     while True:
-        left = [place for place, row in enumerate(arrival.home.received) if row not in gone]
+        left = [place for place, row in enumerate(arrival.received) if row not in gone]
         if not left:
             return found
-        home = arrival.home.only(left)
+        rows = Updates.arrived(arrival).only(left)
         try:
-            found[list(home.received)] = home.distances_to(home.given(answer))
+            found[list(rows.received)] = rows.distances_to(rows.given(answer))
         except Faulty as faulty:  # of a row that the rule did not read
             gone.update(faulty.rows)
             continue

@@ -12,7 +12,7 @@ from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import closest
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor.updates.engine import Floats, Integers
+from mixtailor._types import Floats, Integers
 
 __all__ = ["SMEA"]
 

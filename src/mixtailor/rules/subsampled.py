@@ -11,7 +11,7 @@ from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
 from mixtailor.updates import Combination, Point, Updates
 
 if TYPE_CHECKING:
-    from mixtailor.updates.receive import Arrival
+    from mixtailor.intake import Arrival
 
 __all__ = ["Subsampled"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixtailor.updates.files import Packed, Part
-from mixtailor.updates.formats import contents
+from mixtailor.storage.files.opened import CompressedArray, FileArray
+from mixtailor.storage.files.formats import contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,13 +29,13 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     {'one': array([0, 1, 2]), 'other': array([[1., 1.]])}
     """
     parts = {str(name[0]): part for name, part in contents(path).items()}
-    packed = [name for name, part in parts.items() if isinstance(part, Packed)]
+    packed = [name for name, part in parts.items() if isinstance(part, CompressedArray)]
     if packed:
         raise ValueError(f"{packed[0][:80]!r} is compressed, which arrays of a run never are")
     return {name: _whole(part) for name, part in parts.items()}
 
 
-def _whole(part: Part) -> np.ndarray[Any, Any]:
+def _whole(part: FileArray) -> np.ndarray[Any, Any]:
     if not part.size:
         return np.empty(part.kind.shape, part.dtype)
     return part.run(0, part.size).reshape(part.kind.shape, order="F" if part.kind.by_columns else "C").copy()

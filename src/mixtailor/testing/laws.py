@@ -16,7 +16,7 @@ from mixtailor._checks import FaultError
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
 from mixtailor.testing.robustness import excess
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["LAWS", "Case", "FixedKey", "LawError", "garbage"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor.rules.base import KeySource, Rule
-from mixtailor.updates.engine import Floats
+from mixtailor._types import Floats
 
 __all__ = ["Worst", "climb", "excess"]
 

@@ -155,7 +155,7 @@ def _sweep(trials: Trials, points: Sequence[Point], here: Round) -> tuple[Floats
     honest = here.scene.honest
     distinct = list(dict.fromkeys(points))
     largest = float(honest.beside(*distinct).norms(math.inf)[honest.n :].max())
-    end = min(here.home.largest / 4.0, _FARTHEST)
+    end = min(here.whole.largest / 4.0, _FARTHEST)
     if largest == 0.0:
         return np.ones(1), np.array([[outcome.length for outcome in trials.outcomes(points)]])
     # A thousandfold at a time, and the end itself.

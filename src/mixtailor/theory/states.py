@@ -15,8 +15,8 @@ from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule
 from mixtailor.theory._needs import Floats
 from mixtailor.theory.estimates import Interval
-from mixtailor.updates import Combination, Home, receive
-from mixtailor.updates.views import Taken
+from mixtailor.intake import receive
+from mixtailor.updates import Combination, Updates
 
 __all__ = ["Round", "State", "check_states", "intervals", "members"]
 
@@ -88,12 +88,12 @@ class State:
         if not 0 < f < self.workers - f:
             refuse(f"A state of {self.workers} workers needs 0 < f < n/2 Byzantine ones and got f = {f}.")
         rows = np.vstack([self.gradients[resample], self.gradient.astype(self.gradients.dtype)[None]])
-        home = receive(rows).home
+        whole = Updates.arrived(receive(rows))
         # In one geometry, so that products with grad F come from n-space.
-        home.distances(2.0)
+        whole.distances(2.0)
         n = self.workers
-        honest, own = Taken(home, np.arange(n - f)), Taken(home, np.arange(n - f, n))
-        return Round(Scene(honest, f, n, own, None, np.random.default_rng(rng)), home.row(n), home)
+        honest, own = whole.take(np.arange(n - f)), whole.take(np.arange(n - f, n))
+        return Round(Scene(honest, f, n, own, None, np.random.default_rng(rng)), whole.row(n), whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Round:
 
     scene: Scene
     gradient: Combination
-    home: Home
+    whole: Updates
 
     def fresh(self, rng: np.random.Generator) -> Scene:
         """The same scene with other randomness."""

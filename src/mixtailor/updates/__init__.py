@@ -1,10 +1,6 @@
-"""What the workers sent, wherever it lives."""
+"""n updates as a rule sees them: queries, lazy views, points and their geometry. All numerics above the kernels."""
 
-from mixtailor.updates.base import Call, Faulty, Updates
-from mixtailor.updates.home import Home
-from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
-from mixtailor.updates.receive import receive
-from mixtailor.updates.statistics import (
+from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
     Deviation,
@@ -14,6 +10,9 @@ from mixtailor.updates.statistics import (
     Statistic,
     Trimmed,
 )
+from mixtailor.updates.call import Call, Faulty
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
+from mixtailor.updates.updates import Updates
 
 __all__ = [
     "AroundMedian",
@@ -26,12 +25,10 @@ __all__ = [
     "Faulty",
     "Formula",
     "Given",
-    "Home",
     "Median",
     "Point",
     "Sign",
     "Statistic",
     "Trimmed",
     "Updates",
-    "receive",
 ]

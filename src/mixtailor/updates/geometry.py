@@ -1,287 +1,247 @@
-r"""The p = 2 geometry of combinations of rows, in n-space.
+r"""The Euclidean geometry of combinations of rows, in n-space.
 
 A row of weights :math:`c` with sum zero stands for the vector :math:`\sum_i c_i x_i`, and inner products of two such
 vectors follow from the squared distances :math:`D` alone: :math:`-\frac12 c^T D c'`. A row of weights with another sum
-is made to have sum zero by the origin, one more point of the geometry.
+is completed to sum zero by the origin, one more point of the geometry.
 
-Squared distances lose the honest rows once one row is far away, so all is expressed about a medoid of the rows that
-take part, and where one of them is more than `FAR` times the median distance away, the inner products about the medoid
-are accumulated from the differences themselves: one more reading, exact to rounding. Where squares are no float64
-numbers (float64 rows only), inner products are in units of a median distance, and distances are measured.
+Squared distances lose the digits of the honest rows when one row is far away. So everything is expressed about the medoid
+of the rows that take part, and where one of them is more than `FAR` median distances away, the inner products about the
+medoid are accumulated from the differences themselves: one more reading, exact to rounding.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 
-from mixtailor.kernels.selection import distinct, have_squares, median, medoid, products_about_medoid
-from mixtailor.updates.points import only_row
+from mixtailor._types import Flags, Floats, Integers
+from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixtailor.updates.base import Updates
-    from mixtailor.updates.engine import Floats, Integers
-
-__all__ = [
-    "FAR",
-    "distances",
-    "distances_to",
-    "known_distances_to",
-    "median",
-    "medoid",
-    "products",
-    "products_in_units",
-]
+__all__ = ["FAR", "Geometry", "Measured", "bounded", "in_unit"]
 
 # Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
-
 # A combination that differs from another by this much of a far row is as far from it, to all digits that count.
-HEAVY = 1e-3
-
+_HEAVY = 1e-3
 # A sum of which no more is left than this share of its terms has lost the digits that count.
-CANCELLED = 1e-9
-
+_CANCELLED = 1e-9
 # Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
 _FEW = 4
-
-# Squares of distances beyond this overflow; rows (float64 only) that are so many units away count as this far away.
-_BEYOND = 1e150
-
-# Distances beyond this or below its inverse call for a unit: with all that is made of them, squares would be lost.
+# Lengths up to this, and down to its inverse, can be squared and summed.
 _SQUARABLE = 1e140
-
-# Below this 1 / distance overflows (float64 only).
+# The smallest length that has an inverse.
 _INVERTIBLE = 1e-300
 
 
+def in_unit(lengths: Floats) -> tuple[Floats, float]:
+    """Distances that can be squared and summed, and their unit.
+
+    The unit is 1, unless distances have no squares in float64: then it is a power of two near the reach of the medoid
+    (the distance within which it has half of the rows), which fewer than half of the rows cannot choose. Rows beyond
+    the range count as being at its end.
+    """
+    if not lengths.size:
+        return lengths, 1.0
+    rank = len(lengths) // 2
+    reach = float(np.partition(lengths, rank, axis=1)[:, rank].min())
+    if lengths.max() <= _SQUARABLE and (reach == 0.0 or reach >= 1 / _SQUARABLE):
+        return lengths, 1.0
+    unit = 1.0 if reach == 0.0 else float(np.ldexp(0.5, np.frexp(reach)[1]))
+    with np.errstate(over="ignore"):
+        return np.minimum(lengths / unit, _SQUARABLE), unit
+
+
+def bounded(lengths: Floats) -> Floats:
+    """Lengths that can be squared: those beyond the range are infinite, and those below it zero."""
+    with np.errstate(invalid="ignore"):
+        return np.where(lengths >= _SQUARABLE, np.inf, np.where(lengths <= 1 / _SQUARABLE, 0.0, lengths))
+
+
+class Measured(Protocol):
+    """What the geometry needs to know of the rows that combinations are made of."""
+
+    n: int
+    origin: int
+
+    def distances(self, p: float) -> Floats:
+        """Distances between the rows, in the unit of the norm."""
+
+    def unit(self, p: float) -> float:
+        """That unit."""
+
+    def norms(self, p: float) -> Floats:
+        """Distances of the rows to the origin, in the unit 1."""
+
+    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
+        """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
+
+    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+        """Some rows of that matrix."""
+
+
 class Centred(NamedTuple):
-    """Inner products of some points of the root about one of them.
+    """Inner products of some points about one of them, in squares of the unit."""
 
-    Where `lengths` are given, they are those of the differences over these lengths.
+    points: Integers  # rows that take part; n stands for an origin that is no row
+    middle: int  # which of them everything is about
+    products: Floats
+    far: Flags  # which of them are far from the medoid
+
+
+@final
+class Geometry:
+    """Distances and inner products of combinations, from the distances between the rows.
+
+    Parameters
+    ----------
+    rows : Measured
+        ``rows.origin`` is the row that stands for the origin, or ``rows.n`` where no row does.
     """
 
-    points: "Integers"  # rows of the root that take part; root.n stands for the origin
-    middle: int  # which of them all is about
-    products: "Floats"
-    far: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # which of them are far from the medoid
-    lengths: "Floats | None" = None
+    def __init__(self, rows: Measured) -> None:
+        self.rows = rows
+        self._known: dict[bytes, Centred] = {}
+        self._accumulated: dict[tuple[int, bool], Floats] = {}
 
-    def between(self, weights: "Floats", unit: float = 1.0) -> "Floats":
-        """The inner products of the combinations by these weights, in squares of the unit."""
-        if self.lengths is not None:
-            with np.errstate(over="ignore"):
-                weights = np.clip(weights * self.lengths / unit, -_BEYOND, _BEYOND)
-        return weights @ self.products @ weights.T
+    def centred(self, points: Integers) -> Centred:
+        """The inner products of some points about a medoid of them."""
+        key = points.tobytes()
+        if key not in self._known:
+            self._known[key] = self._about_medoid(points)
+        return self._known[key]
 
-    def in_units(self, weights: "Floats", away: "Floats") -> "tuple[Floats, float]":
-        """The same in a unit near the median of some distances, and the unit; 1 where that has all digits."""
-        unit = 1.0 if self.lengths is None else float(np.ldexp(0.5, np.frexp(median(away) or 1.0)[1]))
-        return self.between(weights, unit), unit
+    def _about_medoid(self, points: Integers) -> Centred:
+        rows, n = self.rows, self.rows.n
+        origin = bool(len(points)) and points[-1] == n
+        own = points[:-1] if origin else points
+        between = rows.distances(2.0)
+        if len(own) < n:
+            between = between[np.ix_(own, own)]
+        if origin:
+            norms = np.minimum(rows.norms(2.0)[own] / rows.unit(2.0), _SQUARABLE)
+            between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
+        middle, products, far = products_about_medoid(between, len(own), FAR)
+        if far.any():
+            about = int(own[middle])
+            if not origin and _FEW * far.sum() <= len(own) and (about, False) not in self._accumulated:
+                lines = self._lines(about, own[far])[:, own]
+                products[far], products[:, far] = lines, lines.T
+            else:
+                products = self._all_about(about, origin)[np.ix_(points, points)]
+        return Centred(points, middle, products, far)
 
+    def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
+        """The distances to one row, in the unit, and the inverses that bring differences to length one."""
+        away, unit = self.rows.distances(2.0)[about], self.rows.unit(2.0)
+        if origin:
+            away = np.append(away, min(self.rows.norms(2.0)[about] / unit, _SQUARABLE))
+        with np.errstate(over="ignore"):
+            lengths = np.maximum(away * unit, _INVERTIBLE)
+        return away, 1.0 / lengths
 
-def centred(root: "Updates", points: "Integers") -> Centred:
-    """The inner products of `points` about a medoid of them; remembered by the root."""
-    key = points.tobytes()
-    if key not in root._centred:
-        root._centred[key] = _about_medoid(root, points)
-    return root._centred[key]
+    def _lines(self, about: int, which: Integers) -> Floats:
+        """The inner products of a few rows with all. Between the others, squared distances have the digits."""
+        away, inverse = self._away(about, False)
+        lines: Floats = self.rows.gram_rows(about, inverse, which) * away[which][:, None] * away[None, :]
+        return lines
 
+    def _all_about(self, about: int, origin: bool) -> Floats:
+        """The inner products of all rows about one, from their differences; with the origin as last row."""
+        known = self._accumulated.get((about, True))
+        if known is not None:
+            return known if origin else known[:-1, :-1]
+        if (about, origin) not in self._accumulated:
+            away, inverse = self._away(about, origin)
+            cosines = self.rows.gram(about, inverse, origin=origin)
+            # Differences of rows beyond half of the largest number overflow: they count as orthogonal to all others.
+            cosines = np.where(np.isfinite(cosines), cosines, np.eye(len(away)))
+            self._accumulated[about, origin] = cosines * away[:, None] * away[None, :]
+        return self._accumulated[about, origin]
 
-def _about_medoid(root: "Updates", points: "Integers") -> Centred:
-    origin = bool(len(points)) and points[-1] == root.n
-    rows = points[:-1] if origin else points
-    between = root.distances(2.0)
-    if len(rows) < root.n:
-        between = between[np.ix_(rows, rows)]
-    if origin:
-        norms = root.norms(2.0)[rows]
-        between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
-    middle, products, far = products_about_medoid(between, len(rows), FAR, _BEYOND)
-    if not have_squares(between[middle], _SQUARABLE):
-        cosines, lengths = _cosines(root, int(rows[middle]), origin)
-        return Centred(points, middle, cosines[np.ix_(points, points)], far, lengths[points])
-    if far.any() and not origin and _FEW * far.sum() <= len(rows) and int(rows[middle]) not in root._products:
-        lines = _lines(root, int(rows[middle]), rows[far])[:, rows]
-        products[far], products[:, far] = lines, lines.T
-    elif far.any():
-        products = _accumulated(root, int(rows[middle]), origin)[np.ix_(points, points)]
-    return Centred(points, middle, products, far)
+    def _taking_part(self, weights: Floats) -> tuple[Integers, Floats]:
+        """The points of non-zero weight, and the weights on them, completed to sum zero by the origin."""
+        # What a sum misses of zero up to rounding is rounding.
+        missing = -weights.sum(axis=1)
+        if np.abs(missing).max(initial=0.0) > 1e-12 * max(1.0, float(np.abs(weights).max(initial=0.0))):
+            weights = np.column_stack([weights, np.zeros(len(weights))])
+            weights[:, self.rows.origin] += missing
+        used = np.nonzero(weights.any(axis=0))[0]
+        return used, weights[:, used]
 
+    def products(self, weights: Floats) -> Floats:
+        """Inner products of the vectors ``weights @ rows``, in squares of the unit."""
+        points, used = self._taking_part(weights)
+        if not len(points) or points[0] == self.rows.n:  # nothing but the origin
+            return np.zeros((len(weights), len(weights)))
+        inner: Floats = used @ self.centred(points).products @ used.T
+        return inner
 
-def _lines(root: "Updates", about: int, which: "Integers") -> "Floats":
-    """The inner products of a few rows with all, about one. Between the others, squared distances have the digits."""
-    away = root.distances(2.0)[about]
-    scales = np.maximum(away, _INVERTIBLE)
-    capped = np.minimum(scales, _BEYOND)  # rows that take no part here may be as far away as they like
-    lines: Floats = root.gram_rows(about, 1.0 / scales, which) * capped[which][:, None] * capped[None, :]
-    return lines
+    def distances_to(self, weights: Floats, aim: Floats) -> Floats:
+        """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``, in the unit."""
+        points, apart = self._taking_part(weights - aim)
+        if not len(points):
+            return np.zeros(len(weights))
+        squares: Floats = ((apart @ self.centred(points).products) * apart).sum(axis=1)
+        return np.sqrt(np.maximum(squares, 0.0))
 
+    def distances(self, weights: Floats) -> Floats | None:
+        """Distances between the combinations ``weights @ rows``, in the unit; None where they must be measured.
 
-def _accumulated(root: "Updates", about: int, origin: bool) -> "Floats":
-    """The inner products of all rows about one, from their differences; remembered by the root."""
-    if about not in root._products or (origin and len(root._products[about]) == root.n):
-        cosines, lengths = _cosines(root, about, origin)
-        capped = np.minimum(lengths, _BEYOND)
-        root._products[about] = cosines * capped[:, None] * capped[None, :]
-    return root._products[about]
-
-
-def _cosines(root: "Updates", about: int, origin: bool) -> "tuple[Floats, Floats]":
-    """The inner products of all rows about one, over their lengths, and the lengths.
-
-    Nothing over- or underflows on the way. Lengths that have no inverse count as the least that has one.
-    """
-    away = root.distances(2.0)[about]
-    if origin:
-        away = np.append(away, root.norms(2.0)[about])
-    lengths = np.maximum(away, _INVERTIBLE)
-    cosines = root.gram(about, 1.0 / lengths, origin=origin)
-    # Differences of rows beyond half of the largest number overflow: they count as at right angles to all others.
-    return np.where(np.isfinite(cosines), cosines, np.eye(len(lengths))), lengths
-
-
-def _taking_part(root: "Updates", weights: "Floats") -> "tuple[Integers, Floats]":
-    """The points of non-zero weight, the origin last, and the weights on them."""
-    # What a sum misses of zero up to rounding is rounding; the origin takes part where rows are not affine.
-    missing = -weights.sum(axis=1)
-    if np.abs(missing).max(initial=0.0) > 1e-12 * max(1.0, float(np.abs(weights).max(initial=0.0))):
-        weights = np.column_stack([weights, missing])
-    used = np.nonzero(weights.any(axis=0))[0]
-    return used, weights[:, used]
-
-
-def products_about(root: "Updates", rows: "Integers", row: int) -> "Floats | None":
-    """The inner products of some rows of the root about one of them, by its place; None unless it is their medoid."""
-    known = centred(root, rows)
-    if known.middle != row:
-        return None
-    return known.products if known.lengths is None else known.between(np.eye(len(rows)))
-
-
-def rows_about_medoid(root: "Updates", rows: "Integers") -> "tuple[int, Floats, float]":
-    """The place of a medoid of some rows of the root, their inner products about it in squares of a unit, and that."""
-    known = centred(root, rows)
-    if known.lengths is None:
-        return known.middle, known.products, 1.0
-    return known.middle, *known.in_units(np.eye(len(rows)), root.distances(2.0)[rows[known.middle]][rows])
-
-
-def products(root: "Updates", weights: "Floats") -> "Floats":
-    """Inner products of the vectors ``weights @ rows``, where the weights of each row have sum zero, or the origin is
-    what they are about."""
-    points, used = _taking_part(root, weights)
-    if not len(points) or points[0] == root.n:  # nothing but the origin
-        return np.zeros((len(weights), len(weights)))
-    return centred(root, points).between(used)
-
-
-def products_in_units(root: "Updates", weights: "Floats", away: "Floats") -> "tuple[Floats, float]":
-    """`products` in squares of a unit, and the unit: 1, or near the median of some distances that have no squares."""
-    points, used = _taking_part(root, weights)
-    if not len(points) or points[0] == root.n:
-        return np.zeros((len(weights), len(weights))), 1.0
-    return centred(root, points).in_units(used, away)
-
-
-def distances_to(root: "Updates", weights: "Floats", aim: "Floats") -> "Floats | None":
-    """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``; None where they have to be
-    measured, since squares are no float64 numbers."""
-    points, differences = _taking_part(root, weights - aim)
-    if not len(points):
-        return np.zeros(len(weights))
-    known = centred(root, points)
-    if known.lengths is not None:
-        return None
-    squares: Floats = ((differences @ known.products) * differences).sum(axis=1)
-    return np.sqrt(np.maximum(squares, 0.0))
-
-
-def known_distances_to(known: "Mapping[float, Floats]", aim: "Floats") -> "Floats | None":
-    r"""Distances of all rows to ``aim @ rows`` from the distances between rows that are known, by their norm.
-
-    .. math:: \lVert x_i - \sum_j w_j x_j \rVert^2 = \sum_j w_j D_{ij} - \tfrac12 w^T D w, \quad \sum_j w_j = 1
-
-    with squared distances D. Rows of weight zero do not take part, so a far one costs the others no digits.
-    """
-    row = only_row(aim)
-    if row is not None and known:
-        to_row: Floats = next(iter(known.values()))[row]
-        return to_row
-    used = np.nonzero(aim)[0]
-    if 2.0 not in known or not len(used) or abs(aim.sum() - 1.0) > 1e-9:
-        return None
-    weights = aim[used]
-    squares = np.minimum(known[2.0][:, used], _BEYOND) ** 2
-    found: Floats = np.sqrt(np.maximum(squares @ weights - weights @ squares[used] @ weights / 2, 0.0))
-    return found
-
-
-def distances(root: "Updates", weights: "Floats") -> "Floats | None":
-    """Distances between the combinations ``weights @ rows``; None where they have to be measured: where far rows cancel
-    in one of them, squares have no digits of what is left, and where squares are no float64 numbers, none at all."""
-    far = _heavy_far_rows(root, weights)
-    answer = _distances(root, weights) if far is None else _distances_by_difference(root, weights, far)
-    if answer is None:
-        return None
-    # Rows mixed alike are the same point, whatever rounding says.
-    alike = distinct(weights)[1]
-    answer[alike[:, None] == alike] = 0.0
-    return answer
-
-
-def _distances(root: "Updates", weights: "Floats") -> "Floats | None":
-    points, used = _taking_part(root, weights - weights[:1])
-    if not len(points):
-        return np.zeros((len(weights), len(weights)))
-    middle = centred(root, points)
-    if middle.lengths is not None:
-        return None
-    inner = used @ middle.products @ used.T
-    norms = np.diag(inner)
-    squares = norms[:, None] + norms[None, :] - (inner + inner.T)  # symmetric to the bit, as distances must be
-    # Two mixed rows that both hold a far row: only the difference of their weights says what cancels.
-    touched = np.nonzero((used[:, middle.far] != 0.0).any(axis=1))[0]
-    for row in touched:
-        apart = used - used[row]
-        squares[row] = squares[:, row] = ((apart @ middle.products) * apart).sum(axis=1)
-    return np.sqrt(np.maximum(squares, 0.0))
-
-
-def _heavy_far_rows(root: "Updates", weights: "Floats") -> "Integers | None":
-    """The far rows that take part, where combinations hold them with a weight worth the name or not at all.
-
-    Nearest-neighbour mixing and buckets are such. The far row then decides every distance that it has a part in, to all
-    digits, so squared distances will do, and the reading that `_accumulated` costs is saved.
-    """
-    if np.abs(weights.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
-        return None
-    rows = np.nonzero(weights.any(axis=0))[0]
-    between = root.distances(2.0)
-    if len(rows) < root.n:
-        between = between[np.ix_(rows, rows)]
-    away = between[medoid(between)]
-    far = rows[away > FAR * median(away)]
-    if not len(far) or 2 * len(far) >= len(rows) or not have_squares(away, _SQUARABLE):
-        return None
-    apart = np.abs(weights[:, None, far] - weights[None, :, far])
-    return far if apart[apart > 0].min(initial=1.0) >= HEAVY else None
-
-
-def _distances_by_difference(root: "Updates", weights: "Floats", far: "Integers") -> "Floats | None":
-    touched = (weights[:, far] != 0.0).any(axis=1)
-    answer = np.empty((len(weights), len(weights)))
-    others = _distances(root, weights[~touched])
-    if others is None:
-        return None
-    answer[np.ix_(~touched, ~touched)] = others
-    squares = np.minimum(root.distances(2.0), _BEYOND) ** 2
-    for row in np.nonzero(touched)[0]:
-        apart = weights - weights[row]
-        found = -0.5 * ((apart @ squares) * apart).sum(axis=1)
-        size = np.abs(apart)
-        if (found < CANCELLED * ((size @ squares) * size).sum(axis=1)).any():
+        That is so where far rows cancel inside a combination: squares have no digits of what is left.
+        """
+        if self.rows.unit(2.0) != 1.0:
             return None
-        answer[row] = answer[:, row] = np.sqrt(np.maximum(found, 0.0))
-    return answer
+        far = self._heavy_far_rows(weights)
+        found = self._between(weights) if far is None else self._between_by_difference(weights, far)
+        if found is None:
+            return None
+        # Equal weights give the same point, whatever rounding says.
+        same = distinct(weights)[1]
+        found[same[:, None] == same] = 0.0
+        return found
+
+    def _between(self, weights: Floats) -> Floats:
+        points, used = self._taking_part(weights - weights[:1])
+        if not len(points):
+            return np.zeros((len(weights), len(weights)))
+        known = self.centred(points)
+        inner = used @ known.products @ used.T
+        norms = np.diag(inner)
+        squares = norms[:, None] + norms[None, :] - (inner + inner.T)  # symmetric to the bit, as distances must be
+        # Two combinations that both hold a far row: only the difference of their weights shows what cancels.
+        for row in np.nonzero((used[:, known.far] != 0.0).any(axis=1))[0]:
+            apart = used - used[row]
+            squares[row] = squares[:, row] = ((apart @ known.products) * apart).sum(axis=1)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def _heavy_far_rows(self, weights: Floats) -> Integers | None:
+        """The far rows that take part, where every combination holds them with a substantial weight or not at all.
+
+        Nearest-neighbour mixing and buckets are such. The far row then decides every distance that it has a part in, to
+        all digits, so squared distances suffice and the reading of `_all_about` is saved.
+        """
+        if np.abs(weights.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
+            return None
+        rows = np.nonzero(weights.any(axis=0))[0]
+        between = self.rows.distances(2.0)
+        if len(rows) < self.rows.n:
+            between = between[np.ix_(rows, rows)]
+        away = between[medoid(between)]
+        far = rows[away > FAR * median(away)]
+        if not len(far) or 2 * len(far) >= len(rows):
+            return None
+        apart = np.abs(weights[:, None, far] - weights[None, :, far])
+        return far if apart[apart > 0].min(initial=1.0) >= _HEAVY else None
+
+    def _between_by_difference(self, weights: Floats, far: Integers) -> Floats | None:
+        touched = (weights[:, far] != 0.0).any(axis=1)
+        found = np.empty((len(weights), len(weights)))
+        found[np.ix_(~touched, ~touched)] = self._between(weights[~touched])
+        squares = self.rows.distances(2.0) ** 2
+        for row in np.nonzero(touched)[0]:
+            apart = weights - weights[row]
+            square = -0.5 * ((apart @ squares) * apart).sum(axis=1)
+            size = np.abs(apart)
+            if (square < _CANCELLED * ((size @ squares) * size).sum(axis=1)).any():
+                return None
+            found[row] = found[:, row] = np.sqrt(np.maximum(square, 0.0))
+        return found

@@ -1,34 +1,32 @@
-"""Points: what a rule decided, described and not yet computed."""
+"""Points: the result of a rule, described and not computed yet."""
 
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, final
 
 import numpy as np
 
-from mixtailor.updates.statistics import Statistic
-
-if TYPE_CHECKING:
-    from mixtailor.updates.base import Updates
+from mixtailor._types import Floats
+from mixtailor.kernels.columnwise import Statistic
 
 __all__ = ["Columns", "Combination", "Formula", "Given", "Point", "only_row"]
 
 
 @dataclass(frozen=True, eq=False)
 class Point(ABC):
-    """A vector of d coordinates, described by what it is made of. Final: `Combination`, `Columns`, `Given`,
+    """A vector of d coordinates, described by what it is made of. The kinds are `Combination`, `Columns`, `Given` and
     `Formula`.
 
     Attributes
     ----------
     updates : Updates
-        The rows that the point is made of.
+        The updates that the point is made of. (Typed loosely: this module is below `Updates`.)
     facts : Mapping
         What the rule found on its way: scores, selected rows, iterations, residual. They end up in `Aggregation`.
     """
 
-    updates: "Updates"
+    updates: Any
     facts: Mapping[str, object] = field(default_factory=dict, kw_only=True)
 
     def with_facts(self, **facts: object) -> Self:
@@ -36,13 +34,15 @@ class Point(ABC):
         return replace(self, facts=facts)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Combination(Point):
-    """The sum of the rows times `weights`, which may have any sum. Rows of weight zero are not touched."""
+    """The sum of the rows times `weights`, which may have any sum. Rows of weight zero are not read."""
 
-    weights: "np.ndarray[Any, np.dtype[np.float64]]"
+    weights: Floats
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Columns(Point):
     """A columnwise statistic of the rows."""
@@ -50,28 +50,30 @@ class Columns(Point):
     statistic: Statistic
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Given(Point):
-    """A vector from outside, flat, in the array type of the updates' home."""
+    """A vector from outside, flat, in the array type of the storage."""
 
     vector: Any
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Formula(Point):
     """A function of other points, coordinate by coordinate.
 
-    ``function(start, stop, *values)`` gets the coordinates from `start` to `stop` and what each part is there, in
-    float64, as numpy arrays or tensors: it is to use operators alone, and to give the same numbers however the
-    coordinates are divided into runs.
+    ``function(start, stop, *values)`` gets the coordinates from `start` to `stop` and the value of each part there, in
+    float64, as numpy arrays or tensors. It may use operators only, and must give the same numbers however the
+    coordinates are divided into ranges.
     """
 
     parts: tuple[Point, ...]
     function: Callable[..., Any]
 
 
-def only_row(weights: "np.ndarray[Any, np.dtype[np.float64]]") -> int | None:
-    """The row that a combination with these weights is, as it is; None where it is none.
+def only_row(weights: Floats) -> int | None:
+    """The row that a combination with these weights equals; None where it equals none.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from mixtailor.engines.distributed.line import INCOMPLETE, LATE, SOUND, Line, re
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, as_rule
 from mixtailor.rules.reputation import Observer
-from mixtailor.updates.engine import Integers
+from mixtailor._types import Integers
 from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Alone, Shards
 

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from mixtailor.updates.base import Call
+from mixtailor.updates import Call
 from mixtailor.updates.dense import Dense
 from mixtailor.updates.engine import addresses_of
 from mixtailor.updates.sharded import Sharded

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from mixtailor.engines.distributed.peers import TYPES
-from mixtailor.updates.engine import Integers
+from mixtailor._types import Integers
 
 if TYPE_CHECKING:  # torch.distributed has them, and does not export them to type checkers
     from torch._C._distributed_c10d import Store, TCPStore

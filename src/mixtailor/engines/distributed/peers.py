@@ -21,7 +21,7 @@ from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
-from mixtailor.updates.engine import Integers
+from mixtailor._types import Integers
 from mixtailor.updates.points import only_row
 from mixtailor.updates.shards import Shards
 

@@ -9,10 +9,10 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from mixtailor._checks import refuse
-from mixtailor.updates.arrays import Array as Values
-from mixtailor.updates.arrays import Unfit
-from mixtailor.updates.formats import Header, npy_header
-from mixtailor.updates.layout import named
+from mixtailor._types import Array as Values
+from mixtailor.storage.kinds import Unfit
+from mixtailor.storage.files.formats import Header, npy_header
+from mixtailor.intake.layout import named
 
 __all__ = ["Model", "shown", "view", "written"]
 

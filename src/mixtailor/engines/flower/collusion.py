@@ -13,7 +13,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor.attacks import Attack
 from mixtailor.engines.flower.arrays import view
 from mixtailor.engines.flower.mods import replaced, update_of
-from mixtailor.updates.arrays import Array as Values
+from mixtailor._types import Array as Values
 
 __all__ = ["Colluding"]
 

@@ -10,7 +10,7 @@ from flwr.clientapp.typing import ClientAppCallable, Mod
 from mixtailor._checks import refuse
 from mixtailor.attacks import Attack, Informed, Oblivious
 from mixtailor.engines.flower.arrays import view, written
-from mixtailor.updates.arrays import Array as Values
+from mixtailor._types import Array as Values
 
 __all__ = ["FAULTS", "byzantine_mod", "malformed_mod", "replaced", "update_of"]
 

@@ -8,15 +8,12 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from mixtailor.engines.flower.arrays import Model, shown, view
-from mixtailor.updates.arrays import Array as Values
-from mixtailor.updates.arrays import Kind, Unfit, discrete_answer
-from mixtailor.updates.base import Call
-from mixtailor.updates.copied import flat_home
-from mixtailor.updates.differences import Differences
-from mixtailor.updates.home import Home
-from mixtailor.updates.layout import named
-from mixtailor.updates.receive import Arrival
-from mixtailor.updates.tree import Tree
+from mixtailor._types import Array as Values
+from mixtailor.intake import Arrival
+from mixtailor.intake.arrays import discrete_result
+from mixtailor.intake.layout import named
+from mixtailor.storage import Layers, Rows, flat_rows
+from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["Claims", "Collected", "collect"]
 
@@ -86,23 +83,21 @@ class Collected:
     strangers: list[str] = field(default_factory=list)
 
     def arrival(self, model: Model, *, models: bool, weighted: bool) -> Arrival:
-        """The sound rows in a home, as differences to the model, read where they lie."""
+        """The sound updates as differences to the model, read where they are."""
         places = sorted(self.rows)
-        received = [*places, -1]
-        home = _home([self.rows[place] for place in places], model, received, models)
+        storage = _storage([self.rows[place] for place in places], model, models)
         scales = None
         if weighted:
             claimed = np.array([self.weights[place] for place in places])
             scales = claimed / claimed.mean() if claimed.any() else np.ones(len(places))
-        differences = Differences(home, Call(), scales)
 
-        def restore(answer: Any, left: Home) -> dict[str, Values]:
+        def restore(result: Any, left: tuple[int, ...]) -> dict[str, Values]:
             parts: dict[str, Values] = dict(
-                zip(model.floats, [answer] if len(model.floats) == 1 else answer, strict=True)
+                zip(model.floats, [result] if len(model.floats) == 1 else result, strict=True)
             )
             for name in model.counts:
                 kind = Kind("numpy", model.arrays[name].dtype, model.arrays[name].shape)
-                parts[name] = discrete_answer(kind, [self.rows[row][name].reshape(-1) for row in left.received])
+                parts[name] = discrete_result(kind, [self.rows[row][name].reshape(-1) for row in left])
             return parts
 
         def flatten(reference: ArrayRecord) -> Values:
@@ -115,8 +110,8 @@ class Collected:
                 [(np.asarray(parts[name], np.float64) - base.get(name, 0.0)).reshape(-1) for name in model.floats]
             )
 
-        differences.arrival = Arrival(differences, dict(self.faults), len(self.nodes), restore, flatten)
-        return differences.arrival
+        faults = dict(self.faults)
+        return Arrival(storage, tuple(places), faults, len(self.nodes), restore, flatten, base=True, scales=scales)
 
 
 def collect(
@@ -217,12 +212,12 @@ def _parts(record: ArrayRecord, model: Model) -> dict[str, Values]:
     return parts
 
 
-def _home(rows: list[dict[str, Values]], model: Model, received: Sequence[int], models: bool) -> Home:
-    """The rows and, after them, what they are to be compared with: the model, or zeros where updates were sent."""
-    homes = []
+def _storage(rows: list[dict[str, Values]], model: Model, models: bool) -> Rows:
+    """The updates and, after them, their base: the model, or zeros where differences were sent."""
+    layers = []
     for name in model.floats:
         own = model.arrays[name]
         base = own if models else np.zeros(own.shape, own.dtype)
         dtype = np.dtype(np.float64) if own.dtype.itemsize > 8 else own.dtype.newbyteorder("=")
-        homes.append(flat_home([*(row[name] for row in rows), base], [False] * len(received), dtype, False, received))
-    return homes[0] if len(homes) == 1 else Tree(homes, Call(), received)
+        layers.append(flat_rows([*(row[name] for row in rows), base], [False] * (len(rows) + 1), dtype, False))
+    return layers[0] if len(layers) == 1 else Layers(layers, len(rows) + 1)

@@ -22,7 +22,7 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Plain, as_rule
 from mixtailor.rules.part import Part
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
-from mixtailor.updates.arrays import Array as Values
+from mixtailor._types import Array as Values
 
 __all__ = ["RobustStrategy", "Tracker"]
 
@@ -236,7 +236,7 @@ class RobustStrategy(FedAvg):
         arrival = collected.arrival(model, models=self.sends == "models", weighted=self.claims.cap is not None)
         names = [str(node) for node in collected.nodes]
         try:
-            result = rule.aggregate(arrival.home, workers=names, reference=reference, on_fault="skip")
+            result = rule.aggregate(arrival, workers=names, reference=reference, on_fault="skip")
         except (ValueError, ArithmeticError) as error:
             if not _has_plain(rule):
                 raise

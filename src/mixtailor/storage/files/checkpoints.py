@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixtailor._checks import MissingPackageError, refuse
-from mixtailor.updates.arrays import Kind, Unfit
-from mixtailor.updates.files import Broken, File, Part
+from mixtailor.storage.files.opened import File, FileArray, Unreadable
+from mixtailor.storage.kinds import Kind, Unfit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def needed_torch() -> Any:
     return torch
 
 
-def state(file: File, members: dict[int, zipfile.ZipInfo]) -> dict[tuple[object, ...], Part]:
+def state(file: File, members: dict[int, zipfile.ZipInfo]) -> dict[tuple[object, ...], FileArray]:
     """The tensors of a checkpoint: by name in the order of its state dict, or the one tensor without a name.
 
     Parameters
@@ -60,13 +60,13 @@ def state(file: File, members: dict[int, zipfile.ZipInfo]) -> dict[tuple[object,
     torch = needed_torch()
     names = {member.filename.rpartition("/")[2]: member for member in members.values()}
     if "constants.pkl" in names:
-        raise Broken(f"a TorchScript program, which is never run; save the state dict ({file.name})")
+        raise Unreadable(f"a TorchScript program, which is never run; save the state dict ({file.name})")
     if "data.pkl" not in names or names["data.pkl"].file_size > _PICKLE:
-        raise Broken(f"no checkpoint of torch.save ({file.name})")
+        raise Unreadable(f"no checkpoint of torch.save ({file.name})")
     found = _state(_loaded(torch, file))
     if isinstance(found, torch.Tensor):
         return {(): _part(torch, file, members, found, "the tensor")}
-    parts: dict[tuple[object, ...], Part] = {}
+    parts: dict[tuple[object, ...], FileArray] = {}
     for name, value in found.items():
         _check_entry(torch, name, value)
         parts[name,] = _part(torch, file, members, value, repr(name[:80]))
@@ -81,11 +81,11 @@ def _loaded(torch: Any, file: File) -> Any:
         text = "".join(letter if letter.isprintable() else " " for letter in str(error))
     named = re.search(r"GLOBAL (\S{1,80})", text)
     if named:
-        raise Broken(f"it holds Python objects ({named[1]}), which are never loaded ({file.name})")
+        raise Unreadable(f"it holds Python objects ({named[1]}), which are never loaded ({file.name})")
     if "Quantized" in text:
         raise Unfit("of quantised tensors where real numbers are needed; save them dequantised")
     reason = text.rpartition("WeightsUnpickler error:")[2].partition("Check the documentation")[0]
-    raise Broken(f"torch cannot read it ({file.name}): {' '.join(reason.split())[:100]}")
+    raise Unreadable(f"torch cannot read it ({file.name}): {' '.join(reason.split())[:100]}")
 
 
 def _state(found: Any) -> Any:
@@ -109,7 +109,7 @@ def _check_entry(torch: Any, name: object, value: object) -> None:
         raise Unfit(f"a state dict whose entry {name[:80]!r} is no tensor but {type(value).__name__}; leave it out")
 
 
-def _part(torch: Any, file: File, members: dict[int, zipfile.ZipInfo], tensor: "Tensor", name: str) -> Part:
+def _part(torch: Any, file: File, members: dict[int, zipfile.ZipInfo], tensor: "Tensor", name: str) -> FileArray:
     """Where a tensor's numbers lie in the file."""
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise Unfit(f"of a sparse, nested or quantised tensor where a dense one is needed ({name})")
@@ -124,11 +124,11 @@ def _part(torch: Any, file: File, members: dict[int, zipfile.ZipInfo], tensor: "
     start = getattr(tensor.untyped_storage(), "_checkpoint_offset", None)
     skipped = tensor.storage_offset() * dtype.itemsize
     if start not in members or skipped + kind.size * dtype.itemsize > members[start].file_size:
-        raise Broken(f"{name} has not the bytes that its shape needs ({file.name})")
-    return Part(file, kind, dtype, start + skipped)
+        raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
+    return FileArray(file, kind, dtype, start + skipped)
 
 
-def _check_apart(parts: dict[tuple[object, ...], Part]) -> None:
+def _check_apart(parts: dict[tuple[object, ...], FileArray]) -> None:
     """Refuse tied weights: they would count twice, and the answer could break the tie."""
     end, before = 0, ""
     for name, part in sorted(parts.items(), key=lambda item: item[1].offset):

@@ -1,32 +1,34 @@
-"""The layers of a model, flat: each array by its path, the structure that most workers share, and the way back."""
+"""The layers of a model: each array by its path, the structure that most workers share, and the way back."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from mixtailor._checks import plural, refuse
-from mixtailor.updates.arrays import Kind, Unfit, is_array, read
+from mixtailor.intake.arrays import is_array, read
+from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Layout", "Path", "Row", "leaves_of", "named", "rebuilt", "settle", "taken_apart"]
+__all__ = ["Layout", "Path", "Structure", "named", "rebuilt", "settle", "structure_of", "structures_of"]
 
 Path = tuple[object, ...]
 _DEPTH = 64
 _NODES = 1 << 16
 
 
+@final
 @dataclass
-class Row:
-    """One worker's update, taken apart.
+class Structure:
+    """One worker's update, array by array.
 
     Attributes
     ----------
     kinds, arrays : dict
         The kind of each array, and the array (or what reads it), by path.
     form : list
-        The containers on the way, which decide what the answer is made of.
+        The containers on the way, which decide what the result is made of.
     """
 
     kinds: dict[Path, Kind] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class Row:
     form: list[tuple[Path, type]] = field(default_factory=list)
 
 
+@final
 @dataclass(frozen=True)
 class Layout:
     """The structure that most updates share.
@@ -41,9 +44,9 @@ class Layout:
     Attributes
     ----------
     kinds : dict
-        The kind of each array, in the type that most rows have it, in the order of the template.
+        The kind of each array, in the type that most updates have, in the order of the template.
     template : int
-        A row of the form that most have.
+        An update of the form that most have.
     """
 
     kinds: dict[Path, Kind]
@@ -58,15 +61,15 @@ class Layout:
         return [path for path, kind in self.kinds.items() if kind.discrete]
 
 
-def leaves_of(item: Any) -> Row:
-    """One update taken apart; raises `Unfit` for what is no update."""
-    row = Row()
+def structure_of(item: Any) -> Structure:
+    """The arrays of one update; raises `Unfit` for what is not an update."""
+    row = Structure()
     _walk(item, (), row, [_NODES])
     return row
 
 
-def _walk(item: Any, path: Path, row: Row, left: list[int]) -> None:
-    left[0] -= 1  # containers that hold one another many times over would never end
+def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
+    left[0] -= 1  # containers that contain one another many times would never end
     if len(path) > _DEPTH or left[0] < 0:
         raise Unfit(f"nested beyond {_DEPTH} levels or {_NODES} parts")
     if is_array(item):
@@ -92,19 +95,17 @@ def _type_name(item: object) -> str:
     return "None" if item is None else type(item).__name__
 
 
-def taken_apart(items: Sequence[Any], apart: Callable[[Any], Row]) -> tuple[list[Row | None], dict[int, str]]:
-    """Each row taken apart, None for those that cannot be, and what is wrong with them."""
-    rows: list[Row | None] = []
+def structures_of(items: Sequence[Any], read_one: Callable[[Any], Structure]) -> tuple[list[Structure | None], dict[int, str]]:
+    """The arrays of each update, None where there are none, and what is wrong with those."""
+    rows: list[Structure | None] = []
     faults: dict[int, str] = {}
     for index, item in enumerate(items):
         try:
-            rows.append(apart(item))
+            rows.append(read_one(item))
         except Unfit as error:
             faults[index] = str(error)
             rows.append(None)
-        except (
-            Exception
-        ) as error:  # what a worker sent may fail in any way; that is this worker's fault, and no other's
+        except Exception as error:  # what a worker sent may fail in any way, and only this worker is at fault
             faults[index] = f"not an update ({type(error).__name__}: {_short(error)})"
             rows.append(None)
     return rows, faults
@@ -115,8 +116,8 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 160 else text[:160] + "..."
 
 
-def settle(rows: list[Row | None], faults: dict[int, str]) -> Layout:
-    """The structure that most rows share. Rows of another become None, and what is wrong with them is noted."""
+def settle(rows: list[Structure | None], faults: dict[int, str]) -> Layout:
+    """The structure that most updates share. Those of another become None, and what is wrong with them is noted."""
     signatures = [None if row is None else _signature(row.kinds) for row in rows]
     tally = Counter(signature for signature in signatures if signature is not None)
     if not tally:
@@ -125,8 +126,9 @@ def settle(rows: list[Row | None], faults: dict[int, str]) -> Layout:
     if others and others[0][1] == count:
         one, other = (_kinds(rows, signatures, signature) for signature in (most, others[0][0]))
         refuse(
-            f"Updates need one shape, and {plural(count, 'row')} against {plural(count, 'row')} disagree: some are "
-            f"{_difference(other, one)}. Which is right cannot be told."
+            f"Updates need one structure, and {plural(count, 'update')} and {plural(count, 'update')} disagree. Update "
+            f"{signatures.index(others[0][0])} is {_difference(other, one)}, unlike update {signatures.index(most)}. "
+            "There is no majority that decides which is right."
         )
     if not most:
         refuse("Updates need at least one array in every row and hold none.")
@@ -149,18 +151,18 @@ def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...]
     return frozenset((path, kind.shape, kind.discrete, kind.by_columns) for path, kind in kinds.items())
 
 
-def _form(row: Row) -> tuple[object, ...]:
+def _form(row: Structure) -> tuple[object, ...]:
     return (*row.form, *row.kinds)
 
 
-def _kinds(rows: list[Row | None], signatures: Sequence[object], wanted: object) -> dict[Path, Kind]:
+def _kinds(rows: list[Structure | None], signatures: Sequence[object], wanted: object) -> dict[Path, Kind]:
     row = rows[signatures.index(wanted)]
     assert row is not None
     return row.kinds
 
 
 def _usual(kinds: list[Kind]) -> Kind:
-    """The kind that most rows have; they share shape and meaning."""
+    """The kind that most updates have."""
     first = kinds[0]
     if all(kind is first for kind in kinds):
         return first
@@ -168,7 +170,7 @@ def _usual(kinds: list[Kind]) -> Kind:
 
 
 def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind]) -> str:
-    """What sets a row's structure apart from that of most."""
+    """How the structure of an update differs from that of most."""
     for path, kind in usual.items():
         if path not in kinds:
             return f"without {named(path)}"
@@ -192,21 +194,21 @@ def _where(path: Path) -> str:
 
 
 def named(path: Path) -> str:
-    """A layer's path as people write it, whatever a worker wrote there."""
+    """The path of a layer as people write it, printable whatever a worker sent."""
     words = [key if isinstance(key, str) and key.isprintable() else repr(key) for key in path]
     text = ".".join(words)
     return (text if len(text) <= 80 else text[:80] + "...") or "the array"
 
 
-def rebuilt(item: Any, answers: dict[Path, Any], path: Path = ()) -> Any:
-    """The template with the answers in place of its arrays."""
-    if path in answers:
-        return answers[path]
+def rebuilt(item: Any, results: dict[Path, Any], path: Path = ()) -> Any:
+    """The template with the results in place of its arrays."""
+    if path in results:
+        return results[path]
     if isinstance(item, Mapping):
-        pairs = {key: rebuilt(value, answers, (*path, key)) for key, value in item.items()}
+        pairs = {key: rebuilt(value, results, (*path, key)) for key, value in item.items()}
         try:
             return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
-        except TypeError:  # a mapping that is made in its own way
+        except TypeError:  # a mapping with a constructor of its own
             return pairs
-    values = [rebuilt(value, answers, (*path, index)) for index, value in enumerate(item)]
+    values = [rebuilt(value, results, (*path, index)) for index, value in enumerate(item)]
     return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)

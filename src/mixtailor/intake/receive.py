@@ -1,59 +1,34 @@
-"""What came in, whatever its type: found a home, checked for shape, and how to give the answer back alike."""
+"""`receive`: recognise what arrived, whatever its type, and check its structure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 from mixtailor._checks import refuse
-from mixtailor.updates import tree
-from mixtailor.updates.arrays import Unfit, in_memory, is_array, is_torch, read
-from mixtailor.updates.base import Call
-from mixtailor.updates.copied import Copied, Held
-from mixtailor.updates.dense import Dense, fits
-from mixtailor.updates.home import Home
+from mixtailor.intake.arrays import flattened, in_memory, is_array, is_torch, read, restored
+from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.files import receive_files
+from mixtailor.intake.trees import leaves_of, receive_trees
+from mixtailor.storage.kinds import Unfit
+from mixtailor.storage.matrix import Matrix, fits
+from mixtailor.storage.rows import Rows
+from mixtailor.storage.strided import ArraySource, Strided
 
-__all__ = ["Arrival", "receive"]
-
-
-@dataclass
-class Arrival:
-    """Received updates.
-
-    Attributes
-    ----------
-    home : Home
-        The rows whose structure is sound.
-    faults : dict
-        Rows as received that are not of the shape that most have, and what is wrong with each.
-    n : int
-        How many rows were received.
-    restore : callable
-        A flat answer, and the home it was computed in, to what one worker would have sent.
-    flatten : callable
-        An update from outside (a reference) to a flat vector in the home's array type.
-    """
-
-    home: Home
-    faults: dict[int, str]
-    n: int
-    restore: Callable[[Any, Home], Any]
-    flatten: Callable[[Any], Any]
+__all__ = ["receive"]
 
 
 def receive(updates: Any) -> Arrival:
-    """Give updates a home.
+    """Recognise updates and check their structure; nothing is read yet.
 
     Parameters
     ----------
-    updates : array, tensor, or sequence
+    updates : array, tensor, sequence or Arrival
         An (n, ...) array or tensor, or a sequence of n arrays, state dicts, lists of layers, or paths of files.
     """
-    if isinstance(updates, Home):
-        known = getattr(updates, "arrival", None)
-        return known or Arrival(updates, {}, updates.n, lambda answer, _home: answer, lambda vector: vector)
+    if isinstance(updates, Arrival):
+        return updates
     if is_array(updates):
-        return _matrix(updates)
+        return _receive_matrix(updates)
     if isinstance(updates, (str, bytes, PathLike)):
         refuse(f"Updates need one item for each worker and got a single path or string, {updates!r}. Give a list.")
     if isinstance(updates, Mapping):
@@ -71,15 +46,20 @@ def receive(updates: Any) -> Arrival:
     if not len(updates):
         refuse("Updates need at least one row and got none.")
     if 2 * sum(isinstance(item, (str, PathLike)) for item in updates) > len(updates):
-        from mixtailor.updates import stored
-
-        return stored.receive(updates)
+        return receive_files(updates)
     if all(isinstance(item, (int, float, complex)) for item in updates):
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
-    return tree.receive(updates)
+    leaves, faults = leaves_of(updates)
+    kinds = leaves.layout.kinds
+    for path in leaves.paths:
+        if kinds[path].library == "torch" and kinds[path].device.type != "cpu":
+            from mixtailor.intake.device import receive_on_device  # loads torch
+
+            return receive_on_device(updates, leaves, faults)
+    return receive_trees(updates, leaves, faults)
 
 
-def _matrix(updates: Any) -> Arrival:
+def _receive_matrix(updates: Any) -> Arrival:
     """An (n, ...) array of any library: its rows, in place."""
     try:
         kind, raw = read(updates)
@@ -91,13 +71,20 @@ def _matrix(updates: Any) -> Arrival:
     if not n:
         refuse(f"Updates need at least one row and got none (shape {kind.shape}).")
     if is_torch(raw) and raw.device.type != "cpu":
-        from mixtailor.updates import device
+        from mixtailor.intake.device import receive_matrix_on_device  # loads torch
 
-        return device.matrix_arrival(raw, row)
+        return receive_matrix_on_device(raw, row)
     array = in_memory(raw)
-    home: Home
+    storage: Rows
     if array.dtype == row.dtype and fits(array[0]) and array.flags.aligned:
-        home = Dense.of(array.reshape(n, row.size))
+        storage = Matrix.of(array.reshape(n, row.size))
     else:
-        home = Copied([Held(one, kind.bits) for one in array], row.dtype, row.bits, Call(), range(n))
-    return Arrival(home, {}, n, lambda answer, _home: row.back(answer), row.flatten)
+        storage = Strided([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
+
+    def restore(result: Any, _left: tuple[int, ...]) -> Any:
+        return restored(row, result)
+
+    def flatten(reference: Any) -> Any:
+        return flattened(row, reference)
+
+    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten)

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from mixtailor._checks import refuse
-from mixtailor.updates.engine import Floats, Integers
+from mixtailor._types import Floats, Integers
 
 __all__ = ["Alone", "Shards", "bounds", "gather_into"]
 

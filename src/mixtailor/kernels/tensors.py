@@ -1,12 +1,13 @@
 """Arithmetic on blocks that are torch tensors, on any device, without a host round trip inside a pass."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from mixtailor.updates.engine import Engine, Floats, Integers
-from mixtailor.updates.statistics import (
+from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
     Deviation,
@@ -16,18 +17,20 @@ from mixtailor.updates.statistics import (
     Statistic,
     Trimmed,
 )
+from mixtailor.kernels.space import Space
 
-__all__ = ["TorchEngine"]
+__all__ = ["Tensors"]
 
 # Differences of rows are formed for as many rows at once as keep their tile below about this many entries.
 _TILE = 1 << 21
 
 
-class TorchEngine(Engine[torch.Tensor]):
-    """Blocks are (k, width) tensors. The small answers stay on the device: the home brings those of a pass at once.
+# Up to this power, sums of differences of float32 numbers stay within float64.
+_SAFE_POWER = 4.0
 
-    Whether a statistic or a combination was finite is not known before it is brought to the host, so it is noted in
-    `doubts` and looked at when the pass is over.
+
+class Tensors(Space[torch.Tensor]):
+    """Blocks are (k, width) tensors. Small results stay on the device until the pass is over. Final.
 
     Parameters
     ----------
@@ -38,56 +41,41 @@ class TorchEngine(Engine[torch.Tensor]):
         self.device = device
         # Apple's devices have no float64; there, sums accumulate in float32.
         self.wide = torch.float32 if device.type == "mps" else torch.float64
-        self.doubts: list[torch.Tensor] = []
 
     def tensor(self, values: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         """A small host array on the device."""
         return torch.as_tensor(np.ascontiguousarray(values), dtype=dtype).to(self.device)
 
-    # Sums.
+    # Lengths.
 
-    def pair_sums(self, block: torch.Tensor, powers: Floats, factor: float = 1.0) -> Any:
-        rows = block.to(self.wide) * factor
+    def pair_lengths(self, block: torch.Tensor, powers: Floats, raw: Flags) -> Any:
+        rows = block.to(self.wide)
         k, width = rows.shape
         step = max(1, _TILE // max(1, k * width))
+        safe = self._safe(block)
         parts = []
         for start in range(0, k, step):
-            # Each pair once, and each row with itself, where infinity shows as a difference that is no number.
+            # Each pair once, and each row with itself, where infinity shows as a difference that is not a number.
             gaps = (rows[start : start + step, None] - rows[None, start:]).abs_()
-            sums = torch.stack([_power_sums(gaps, p) for p in powers.tolist()])
-            parts.append(torch.nn.functional.pad(sums, (start, 0)))
-        sums = torch.cat(parts, dim=1)
-        return sums.triu() + sums.triu(1).mT
+            found = [
+                _power_sums(gaps, p) if kept else _lengths(gaps, p, safe)
+                for p, kept in zip(powers.tolist(), raw.tolist(), strict=True)
+            ]
+            parts.append(torch.nn.functional.pad(torch.stack(found), (start, 0)))
+        lengths = torch.cat(parts, dim=1)
+        return lengths.triu() + lengths.triu(1).mT
 
-    def _gaps(self, block: torch.Tensor, first: Integers, second: Integers) -> torch.Tensor:
-        chosen = [block[self.tensor(index)].to(self.wide) for index in (first, second)]
-        return (chosen[0] - chosen[1]).abs_()
+    def _safe(self, block: torch.Tensor) -> bool:
+        return block.dtype != torch.float64 and self.wide == torch.float64
 
-    def _by_pairs(self, block: torch.Tensor, first: Integers, second: Integers, question: Any) -> Any:
-        step = max(1, _TILE // max(1, block.shape[1]))
-        parts = [
-            question(self._gaps(block, first[at : at + step], second[at : at + step]), slice(at, at + step))
-            for at in range(0, len(first), step)
-        ]
-        return torch.cat(parts)
-
-    def pair_sums_scaled(self, block: torch.Tensor, first: Integers, second: Integers, p: float, scales: Floats) -> Any:
-        on_device = self.tensor(scales, self.wide)
-        return self._by_pairs(block, first, second, lambda gaps, which: _power_sums(gaps / on_device[which, None], p))
-
-    def pair_maxima(self, block: torch.Tensor, first: Integers, second: Integers) -> Any:
-        return self._by_pairs(block, first, second, lambda gaps, _which: _power_sums(gaps, np.inf))
-
-    def point_sums(self, block: torch.Tensor, point: Any, powers: Floats) -> Any:
+    def point_lengths(self, block: torch.Tensor, point: Any, powers: Floats) -> Any:
         gaps = (block.to(self.wide) - point).abs_()
-        return torch.stack([_power_sums(gaps, p) for p in powers.tolist()])
+        return torch.stack([_lengths(gaps, p, False) for p in powers.tolist()])
 
-    def point_sums_scaled(self, block: torch.Tensor, point: Any, p: float, scales: Floats) -> Any:
-        gaps = (block.to(self.wide) - point).abs_() / self.tensor(scales, self.wide)[:, None]
-        return _power_sums(gaps, p)
+    def combination_lengths(self, block: torch.Tensor, weights: Floats, p: float) -> Any:
+        return self.point_lengths(block, self._combined(block, weights), np.array([p]))[0]
 
-    def combination_sums(self, block: torch.Tensor, weights: Floats, p: float) -> Any:
-        return self.point_sums(block, self._combined(block, weights), np.array([p]))[0]
+    # Products.
 
     def gram(self, block: torch.Tensor, about: int, inverse_scales: Floats) -> Any:
         rows = block.to(self.wide)
@@ -110,28 +98,24 @@ class TorchEngine(Engine[torch.Tensor]):
             block = block[self.tensor(used)]
         return self.tensor(weights[used], self.wide) @ block.to(self.wide)
 
-    def combine(self, block: torch.Tensor, weights: Floats) -> tuple[Any, bool]:
+    def combine(self, block: torch.Tensor, weights: Floats) -> tuple[Any, Any]:
         values = self._combined(block, weights)
-        self.doubts.append(~values.isfinite().all())
-        return values, True
+        return values, values.isfinite().all()
 
-    def combine_into(self, block: torch.Tensor, weights: Floats, out: Any) -> bool:
-        values = self._combined(block, weights)
-        self.store(values, out)
+    def combine_into(self, block: torch.Tensor, weights: Floats, out: Any) -> Any:
+        self.store(self._combined(block, weights), out)
         parts = out if isinstance(out, list) else [out]
-        self.doubts.extend((~part.isfinite().all()).to(self.device) for part in parts)
-        return True
+        return torch.stack([part.isfinite().all().to(self.device) for part in parts]).all()
 
-    def columns(self, block: torch.Tensor, statistic: Statistic) -> tuple[Any, bool]:
+    def columns(self, block: torch.Tensor, statistic: Statistic) -> tuple[Any, Any]:
         rows = block.to(torch.float64 if block.dtype == torch.float64 else torch.float32)
-        self.doubts.append(~rows.isfinite().all())
-        # To the rows' type and back, as everywhere: a statistic has the digits of what it was taken of.
-        return self._statistic(rows, statistic).to(rows.dtype).to(self.wide), True
+        # Rounded to the type of the rows: a statistic has the digits of what it was computed from.
+        return self._statistic(rows, statistic).to(rows.dtype).to(self.wide), rows.isfinite().all()
 
-    def columns_into(self, block: torch.Tensor, statistic: Statistic, out: Any) -> bool:
-        values, _ = self.columns(block, statistic)
+    def columns_into(self, block: torch.Tensor, statistic: Statistic, out: Any) -> Any:
+        values, finite = self.columns(block, statistic)
         self.store(values, out)
-        return True
+        return finite
 
     def _statistic(self, rows: torch.Tensor, statistic: Statistic) -> torch.Tensor:
         if isinstance(statistic, Sign):
@@ -177,8 +161,16 @@ class TorchEngine(Engine[torch.Tensor]):
     def zeros(self, width: int) -> Any:
         return torch.zeros(width, dtype=self.wide, device=self.device)
 
-    def vector(self, values: Floats) -> Any:
+    def vector(self, values: Any) -> Any:
+        if isinstance(values, torch.Tensor):
+            return values.to(self.device, self.wide)
         return self.tensor(values, self.wide)
+
+    def host(self, vector: Any) -> Floats:
+        return np.asarray(vector.cpu().numpy(), np.float64)
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return torch.stack(list(parts))
 
     def store(self, vector: Any, out: Any) -> None:
         if isinstance(out, list):
@@ -192,6 +184,35 @@ class TorchEngine(Engine[torch.Tensor]):
     def matrix(self, block: torch.Tensor) -> Any:
         wide = torch.float64 if block.dtype == torch.float64 else torch.float32
         return block.to(wide, copy=True)
+
+    def joined(self, matrices: Sequence[Any]) -> Any:
+        wide = torch.float64 if any(matrix.dtype == torch.float64 for matrix in matrices) else torch.float32
+        return torch.cat([matrix.to(wide) for matrix in matrices], dim=1)
+
+    # Passes.
+
+    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
+        # One after the other: the device has its own queue, and torch its own threads on the CPU.
+        found = torch.stack([torch.as_tensor(job(), device=self.device) for job in jobs])
+        if not finite:
+            return found.cpu().numpy(), True
+        # One transfer for both: the results, and whether everything on the way to them was finite.
+        sound = torch.stack([torch.as_tensor(flag, device=self.device) for flag in finite]).all().to(found.dtype)
+        finite.clear()
+        moved = torch.cat([found.reshape(-1), sound[None]]).cpu().numpy()
+        return moved[:-1].reshape(found.shape), bool(moved[-1])
+
+
+def _lengths(gaps: torch.Tensor, p: float, safe: bool) -> torch.Tensor:
+    """l_p lengths over the last axis, in the unit of the largest entry where powers may leave the range."""
+    if np.isinf(p):
+        return _power_sums(gaps, p)
+    if safe and p <= _SAFE_POWER:
+        return _power_sums(gaps, p).pow(1.0 / p)
+    largest = _power_sums(gaps, np.inf)
+    units = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
+    found = units * _power_sums(gaps / units[..., None], p).pow(1.0 / p)
+    return torch.where(largest.isfinite(), found, largest)
 
 
 def _power_sums(gaps: torch.Tensor, p: float) -> torch.Tensor:

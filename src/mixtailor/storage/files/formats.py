@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor.updates import checkpoints
-from mixtailor.updates.arrays import Kind, Unfit
-from mixtailor.updates.files import Broken, File, Packed, Part, exactly
+from mixtailor.storage.files import checkpoints
+from mixtailor.storage.files.opened import File, CompressedArray, FileArray, Unreadable, exactly
+from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
 
@@ -38,11 +38,11 @@ _SAFETENSORS = {
 }  # fmt: skip
 
 
-def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], Part]:
+def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]:
     """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is."""
     suffix = Path(os.fspath(path)).suffix.lower()
     if suffix not in SUFFIXES:
-        raise Broken(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
+        raise Unreadable(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
     file = File(path)
     if suffix == ".npy":
         return {(): _npy(file)}
@@ -68,39 +68,39 @@ class Header:
         return self.size + self.kind.size * self.dtype.itemsize
 
 
-def _npy(file: File) -> Part:
+def _npy(file: File) -> FileArray:
     header = npy_header(lambda offset, count: file.read(offset, count), file.size)
     if header.total != file.size:
-        raise Broken(f"it has {file.size} bytes where its header promises {header.total} ({file.name})")
-    return Part(file, header.kind, header.dtype, header.size)
+        raise Unreadable(f"it has {file.size} bytes where its header promises {header.total} ({file.name})")
+    return FileArray(file, header.kind, header.dtype, header.size)
 
 
 def npy_header(read: Callable[[int, int], bytes], limit: int) -> Header:
     """The header at the start of what `read` reads; `limit` is how many bytes there are."""
     start = read(0, min(12, limit))
     if len(start) < 12 or start[:6] != b"\x93NUMPY":
-        raise Broken(f"no .npy array (it starts with {start[:6]!r})")
+        raise Unreadable(f"no .npy array (it starts with {start[:6]!r})")
     version = start[6]
     if version not in (1, 2, 3):
-        raise Broken(f"an .npy array of unknown version {version}")
+        raise Unreadable(f"an .npy array of unknown version {version}")
     skip, length = (
         (10, int.from_bytes(start[8:10], "little")) if version == 1 else (12, int.from_bytes(start[8:12], "little"))
     )
     if length > min(_NPY_HEADER, limit - skip):
-        raise Broken(f"an .npy array whose header claims {length} bytes")
+        raise Unreadable(f"an .npy array whose header claims {length} bytes")
     try:
         fields = ast.literal_eval(read(skip, length).decode("utf-8" if version == 3 else "latin-1").strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise Broken("an .npy array whose header is no description") from None
+        raise Unreadable("an .npy array whose header is no description") from None
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
-        raise Broken("an .npy array whose header is no description")
+        raise Unreadable("an .npy array whose header is no description")
     descr, shape, by_columns = fields["descr"], fields["shape"], fields["fortran_order"]
     if isinstance(descr, str) and "O" in descr:
-        raise Broken("it holds pickled Python objects, which are never loaded")
+        raise Unreadable("it holds pickled Python objects, which are never loaded")
     if not isinstance(descr, str) or not _NUMBER.fullmatch(descr):
         raise Unfit(f"of type {str(descr)[:40]!r} where real numbers are needed")
     if not isinstance(shape, tuple) or not _is_shape(shape) or not isinstance(by_columns, bool):
-        raise Broken("an .npy array whose header is no description")
+        raise Unreadable("an .npy array whose header is no description")
     try:
         dtype = np.dtype(descr)
     except TypeError:
@@ -127,43 +127,43 @@ def _members(file: File) -> list[zipfile.ZipInfo]:
         file.archive = zipfile.ZipFile(file.seekable())
         return file.archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
-        raise Broken(f"{error} ({file.name})") from None
+        raise Unreadable(f"{error} ({file.name})") from None
 
 
-def _npz(file: File) -> dict[tuple[object, ...], Part]:
-    found: dict[tuple[object, ...], Part] = {}
+def _npz(file: File) -> dict[tuple[object, ...], FileArray]:
+    found: dict[tuple[object, ...], FileArray] = {}
     for member in _members(file):
         if not member.filename.endswith(".npy") or member.flag_bits & 1:
-            raise Broken(f"it holds {member.filename[:80]!r}, which is no plain .npy array ({file.name})")
+            raise Unreadable(f"it holds {member.filename[:80]!r}, which is no plain .npy array ({file.name})")
         path = (member.filename.removesuffix(".npy"),)
         if path in found:
-            raise Broken(f"it holds {member.filename[:80]!r} twice ({file.name})")
+            raise Unreadable(f"it holds {member.filename[:80]!r} twice ({file.name})")
         found[path] = _member(file, member)
     return found
 
 
-def _member(file: File, member: zipfile.ZipInfo) -> Part:
+def _member(file: File, member: zipfile.ZipInfo) -> FileArray:
     if member.compress_type != zipfile.ZIP_STORED:
         return _packed(file, member)
     start = _start(file, member)
     header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
     _check_total(file, member, header)
-    return Part(file, header.kind, header.dtype, start + header.size)
+    return FileArray(file, header.kind, header.dtype, start + header.size)
 
 
 def _start(file: File, member: zipfile.ZipInfo) -> int:
     """Where the first byte of an uncompressed member is; all of them are in the file."""
     local = file.read(member.header_offset, 30)
     if local[:4] != b"PK\x03\x04":
-        raise Broken(f"its directory points beside {member.filename[:80]!r} ({file.name})")
+        raise Unreadable(f"its directory points beside {member.filename[:80]!r} ({file.name})")
     names, extras = struct.unpack("<HH", local[26:30])
     start: int = member.header_offset + 30 + names + extras
     if start + member.file_size > file.size or member.compress_size != member.file_size:
-        raise Broken(f"it ends before its data do ({file.name})")
+        raise Unreadable(f"it ends before its data do ({file.name})")
     return start
 
 
-def _packed(file: File, member: zipfile.ZipInfo) -> Part:
+def _packed(file: File, member: zipfile.ZipInfo) -> FileArray:
     assert file.archive is not None
     try:
         with file.archive.open(member) as stream:
@@ -184,49 +184,49 @@ def _packed(file: File, member: zipfile.ZipInfo) -> Part:
         RuntimeError,
         struct.error,
     ) as error:
-        raise Broken(f"{error} ({file.name})") from None
+        raise Unreadable(f"{error} ({file.name})") from None
     _check_total(file, member, header)
-    return Packed(file, header.kind, header.dtype, header.size, member)
+    return CompressedArray(file, header.kind, header.dtype, header.size, member)
 
 
 def _check_total(file: File, member: zipfile.ZipInfo, header: Header) -> None:
     if header.total != member.file_size:
         name, found = member.filename[:80], member.file_size
-        raise Broken(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")
+        raise Unreadable(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")
 
 
 # Torch checkpoints
 
 
-def _checkpoint(file: File) -> dict[tuple[object, ...], Part]:
+def _checkpoint(file: File) -> dict[tuple[object, ...], FileArray]:
     if file.size < 4 or file.read(0, 4) != b"PK\x03\x04":
-        raise Broken(f"no checkpoint of torch.save since version 1.6; load it and save it anew ({file.name})")
+        raise Unreadable(f"no checkpoint of torch.save since version 1.6; load it and save it anew ({file.name})")
     members = _members(file)
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise Broken(f"compressed, which checkpoints of torch.save are not ({file.name})")
+        raise Unreadable(f"compressed, which checkpoints of torch.save are not ({file.name})")
     order = next((member for member in members if member.filename.endswith("/byteorder")), None)
     if order is not None and file.read(_start(file, order), min(order.file_size, 8)) != sys.byteorder.encode():
-        raise Broken(f"saved on a machine of another byte order ({file.name})")
+        raise Unreadable(f"saved on a machine of another byte order ({file.name})")
     return checkpoints.state(file, {_start(file, member): member for member in members})
 
 
 # .safetensors
 
 
-def _safetensors(file: File) -> dict[tuple[object, ...], Part]:
+def _safetensors(file: File) -> dict[tuple[object, ...], FileArray]:
     if file.size < 8:
-        raise Broken(f"too short for a .safetensors file ({file.name})")
+        raise Unreadable(f"too short for a .safetensors file ({file.name})")
     length = int.from_bytes(file.read(0, 8), "little")
     if length > min(_SAFETENSORS_HEADER, file.size - 8):
-        raise Broken(f"its header claims {length} bytes of {file.size} ({file.name})")
+        raise Unreadable(f"its header claims {length} bytes of {file.size} ({file.name})")
     try:
         fields = json.loads(file.read(8, length).decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        raise Broken(f"its header is no description of tensors ({file.name})") from None
+        raise Unreadable(f"its header is no description of tensors ({file.name})") from None
     if not isinstance(fields, dict):
-        raise Broken(f"its header is no description of tensors ({file.name})")
+        raise Unreadable(f"its header is no description of tensors ({file.name})")
     fields.pop("__metadata__", None)
-    found: dict[tuple[object, ...], Part] = {}
+    found: dict[tuple[object, ...], FileArray] = {}
     spans = []
     for name, entry in fields.items():
         part, span = _tensor(file, name, entry, 8 + length)
@@ -235,10 +235,10 @@ def _safetensors(file: File) -> dict[tuple[object, ...], Part]:
     end = 0
     for first, last in sorted(spans):
         if first != end:
-            raise Broken(f"its tensors overlap or leave gaps ({file.name})")
+            raise Unreadable(f"its tensors overlap or leave gaps ({file.name})")
         end = last
     if 8 + length + end != file.size:
-        raise Broken(f"it has {file.size} bytes where its header promises {8 + length + end} ({file.name})")
+        raise Unreadable(f"it has {file.size} bytes where its header promises {8 + length + end} ({file.name})")
     return found
 
 
@@ -248,16 +248,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[Part, tuple[int, int]]:
+def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, tuple[int, int]]:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise Broken(f"its header is no description of tensors ({file.name})")
+        raise Unreadable(f"its header is no description of tensors ({file.name})")
     shape, span, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
     if not isinstance(dtype, str) or dtype not in _SAFETENSORS:
         raise Unfit(f"of type {str(dtype)[:40]!r} where real numbers are needed ({name[:80]!r})")
     if not isinstance(shape, list) or not _is_shape(shape) or not isinstance(span, list) or len(span) != 2:
-        raise Broken(f"its header is no description of tensors ({file.name})")
+        raise Unreadable(f"its header is no description of tensors ({file.name})")
     own = np.dtype(_SAFETENSORS[dtype])
     kind = _kind(own, tuple(shape), bits=dtype == "BF16")
     if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
-        raise Broken(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
-    return Part(file, kind, own, start + span[0]), (span[0], span[1])
+        raise Unreadable(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
+    return FileArray(file, kind, own, start + span[0]), (span[0], span[1])

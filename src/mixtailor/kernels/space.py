@@ -1,18 +1,24 @@
-"""Engines: arithmetic on a block, that is, on all rows over one run of coordinates.
+"""A space: arithmetic on blocks. A block is all rows of a storage over one range of coordinates.
 
-A home says where its rows lie; an engine computes with them. `CpuEngine` hands row addresses to the numba kernels,
-so that a matrix, a list of arrays, the leaves of a tree and memory maps are all read in place.
+A storage says where its rows are; its space computes with them. `Numba` passes row addresses to the numba kernels, so that
+a matrix, a list of arrays and the layers of a model are all read in place. `mixtailor.kernels.tensors` has the same
+functions for torch tensors on a device.
+
+Lengths have the full range of float64: a sum of p-th powers that overflows or vanishes inside a block is formed again
+there, in the unit of its own largest difference, while the block is still in the cache. Nothing above this module repairs
+a sum.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from mixtailor.kernels import columns, combinations, distances, moments, norms, products
-from mixtailor.updates.statistics import (
+from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor.kernels import columns, combinations, distances, moments, norms, products, threads
+from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
     Deviation,
@@ -23,77 +29,92 @@ from mixtailor.updates.statistics import (
     Trimmed,
 )
 
-__all__ = ["Block", "CpuEngine", "Engine", "Floats", "Integers", "Pieces", "addresses_of"]
+__all__ = ["Block", "Numba", "Pieces", "Space", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.intp]
 B = TypeVar("B")
 
+# Below this, a sum of p-th powers has lost digits to underflow.
+_TINY = 1e-280
 
-class Engine(ABC, Generic[B]):
-    """What a home computes with. Sums are small float64 numpy arrays; vectors stay where the rows are.
 
-    Laws: a block is never written to. Sums are formed from differences and accumulate in float64; they are raw, so
-    that extreme magnitudes overflow to infinity or underflow, which the caller sees and repairs by the scaled forms.
-    A row with a non-finite entry gives non-finite sums, and `columns` and `combine` report it.
+class Space(ABC, Generic[B]):
+    """The functions that compute on blocks. Lengths and sums are small float64 arrays; vectors stay where the rows are.
+
+    Laws: a block is never written to. Lengths are formed from differences and accumulate in float64. A row with a
+    non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
     """
 
-    @abstractmethod
-    def pair_sums(self, block: B, powers: Floats, factor: float = 1.0) -> Floats:
-        """Sums of ``|factor (x_i - x_j)|^p``, (P, k, k); the maximum where p is infinite."""
+    # Lengths.
 
     @abstractmethod
-    def pair_sums_scaled(self, block: B, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
-        """Sums of ``(|x_i - x_j| / scale)^p`` for the listed pairs."""
+    def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
+        """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
 
     @abstractmethod
-    def pair_maxima(self, block: B, first: Integers, second: Integers) -> Floats:
-        """Maxima of ``|x_i - x_j|`` for the listed pairs."""
+    def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
+        """The l_p distances of the rows to a point, (P, k)."""
 
     @abstractmethod
-    def point_sums(self, block: B, point: Any, powers: Floats) -> Floats:
-        """Sums of ``|x_i - point|^p``, (P, k); the maximum where p is infinite."""
+    def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
+        """The l_p distances of the rows to their combination by `weights`, (k,)."""
+
+    # Products.
 
     @abstractmethod
-    def point_sums_scaled(self, block: B, point: Any, p: float, scales: Floats) -> Floats:
-        """Sums of ``(|x_i - point| / scale_i)^p``, (k,)."""
-
-    @abstractmethod
-    def combination_sums(self, block: B, weights: Floats, p: float) -> Floats:
-        """`point_sums` to the combination of the rows by `weights`, in one reading."""
-
-    @abstractmethod
-    def gram(self, block: B, about: int, inverse_scales: Floats) -> Floats:
+    def gram(self, block: B, about: int, inverse_scales: Floats) -> Any:
         """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
 
-    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Any:
         """Some rows of `gram`."""
-        lines: Floats = self.gram(block, about, inverse_scales)[which.tolist()]
-        return lines
+        return self.gram(block, about, inverse_scales)[which.tolist()]
 
     @abstractmethod
-    def point_dots(self, block: B, point: Any) -> Floats:
+    def point_dots(self, block: B, point: Any) -> Any:
         """Inner products of the rows with a point."""
 
     @abstractmethod
-    def dot(self, first: Any, second: Any) -> float:
-        """Inner product of two points."""
+    def dot(self, first: Any, second: Any) -> Any:
+        """Inner product of two vectors."""
+
+    # Vectors.
 
     @abstractmethod
-    def columns(self, block: B, statistic: Statistic) -> tuple[Any, bool]:
-        """The statistic of each column, and whether all entries were finite."""
+    def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
+        """The statistic of each column in float64, and whether all entries were finite."""
 
     @abstractmethod
-    def columns_into(self, block: B, statistic: Statistic, out: Any) -> bool:
-        """As `columns`, written to a slice of the answer in the answer's type."""
+    def columns_into(self, block: B, statistic: Statistic, out: Any) -> Any:
+        """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
 
     @abstractmethod
-    def combine(self, block: B, weights: Floats) -> tuple[Any, bool]:
+    def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
         """The combination of the rows in float64, and whether it is finite."""
 
     @abstractmethod
-    def combine_into(self, block: B, weights: Floats, out: Any) -> bool:
-        """As `combine`, written to a slice of the answer in the answer's type."""
+    def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
+        """As `combine`, written to a window of the result, in its type; whether it is finite."""
+
+    @abstractmethod
+    def zeros(self, width: int) -> Any:
+        """A float64 vector of zeros."""
+
+    @abstractmethod
+    def vector(self, values: Any) -> Any:
+        """A vector from outside, in float64."""
+
+    @abstractmethod
+    def host(self, vector: Any) -> Floats:
+        """A vector as a float64 numpy array."""
+
+    @abstractmethod
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Small results of one shape as one."""
+
+    @abstractmethod
+    def store(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to a window of the result."""
+
+    # Blocks.
 
     @abstractmethod
     def mix(self, block: B, weights: Floats) -> B:
@@ -101,7 +122,7 @@ class Engine(ABC, Generic[B]):
 
     @abstractmethod
     def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
-        """The block with more rows, given in float64; `rounded` makes them of the rows' own type."""
+        """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
 
     @abstractmethod
     def with_origin(self, block: B) -> B:
@@ -112,31 +133,32 @@ class Engine(ABC, Generic[B]):
         """The block with these rows only."""
 
     @abstractmethod
-    def finite_rows(self, block: B) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    def finite_rows(self, block: B) -> Any:
         """Which rows have finite entries only."""
-
-    @abstractmethod
-    def zeros(self, width: int) -> Any:
-        """A float64 vector of zeros, where the rows are."""
-
-    @abstractmethod
-    def vector(self, values: Floats) -> Any:
-        """Numbers made on the host, where the rows are."""
-
-    @abstractmethod
-    def store(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to a slice of the answer."""
 
     @abstractmethod
     def matrix(self, block: B) -> Any:
         """The rows as one new array."""
 
+    @abstractmethod
+    def joined(self, matrices: Sequence[Any]) -> Any:
+        """Matrices of consecutive ranges as one, in the widest of their types."""
+
+    # Passes.
+
+    @abstractmethod
+    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
+        """Run the jobs of a pass. Their results, stacked in order as a numpy array, and whether all was finite.
+
+        Jobs append to `finite` whether the vectors that they made were finite; the list is emptied.
+        """
+
 
 @dataclass(slots=True)
 class Block:
-    """k rows over one run of coordinates, by address. `holds` keeps their memory alive.
+    """k rows over one range of coordinates, by address. `holds` keeps their memory alive.
 
-    With `mixing` the rows are ``mixing`` times those at the addresses, in float64, and are not there until a kernel
+    With `mixing` the rows are ``mixing`` times those at the addresses, in float64. They do not exist until a kernel
     mixes them, or `plain` does.
     """
 
@@ -171,7 +193,7 @@ class Block:
 
 @dataclass(slots=True)
 class Pieces:
-    """A run of an answer that lies in several leaves."""
+    """A window of a result that lies in several layers."""
 
     pieces: "list[np.ndarray[Any, Any]]"
 
@@ -193,44 +215,78 @@ def like(dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
     return _LIKE[dtype]
 
 
-class CpuEngine(Engine[Block]):
-    """Blocks by address, computed by the numba kernels."""
+class Numba(Space[Block]):
+    """Blocks by address, computed by the numba kernels. Final."""
 
-    def pair_sums(self, block: Block, powers: Floats, factor: float = 1.0) -> Floats:
-        return distances.pair_sums(block.addresses, block.like, block.width, powers, factor, block.mixing)
+    # Lengths.
 
-    def pair_norms(self, block: Block, powers: Floats) -> Floats:
-        """The l_p distances themselves, (P, k, k), of float32 rows of any size; see `norms`."""
+    def pair_lengths(self, block: Block, powers: Floats, raw: Flags) -> Floats:
+        if block.mixing is None and block.like.itemsize == 4:
+            direct = np.array([not kept and norms.has_kernel(p) for p, kept in zip(powers, raw, strict=True)])
+            if direct.all():
+                return norms.pair_norms(block.addresses, block.like, block.width, powers)
+            if direct.any():
+                found = np.empty((len(powers), len(block.addresses), len(block.addresses)))
+                found[direct] = norms.pair_norms(block.addresses, block.like, block.width, powers[direct])
+                found[~direct] = self.pair_lengths(block, powers[~direct], raw[~direct])
+                return found
+        sums = distances.pair_sums(block.addresses, block.like, block.width, powers, 1.0, block.mixing)
+        if not raw.all():
+            for place in np.nonzero(~raw & (powers < np.inf))[0]:
+                sums[place] = self._pair_roots(block, sums[place], float(powers[place]))
+        return sums
+
+    @staticmethod
+    def _pair_roots(block: Block, sums: Floats, p: float) -> Floats:
+        lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1)
+        found: Floats = sums ** (1.0 / p)
+        if lost.any():
+            block = block.plain()
+            rows = block.addresses, block.like, block.width
+            first, second = (index.astype(np.intp) for index in np.nonzero(lost))
+            lengths = distances.pair_maxima(*rows, first, second)
+            sound = (lengths > 0.0) & (lengths < np.inf)  # else the rows are equal, or not finite
+            if sound.any():
+                units = lengths[sound]
+                again = distances.pair_sums_scaled(*rows, first[sound], second[sound], p, units)
+                with np.errstate(over="ignore"):
+                    lengths[sound] = units * again ** (1.0 / p)
+            found[first, second] = found[second, first] = lengths
+        return found
+
+    def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()
-        return norms.pair_norms(block.addresses, block.like, block.width, powers)
+        rows, point = (block.addresses, block.like, block.width), np.ascontiguousarray(point)
+        if block.like.itemsize == 4 and powers.max() < np.inf:
+            return np.stack([norms.point_norms(*rows, point, p) for p in powers.tolist()])
+        sums = distances.point_sums(*rows, point, powers)
+        for place in np.nonzero(powers < np.inf)[0]:
+            sums[place] = self._point_roots(block, point, sums[place], float(powers[place]))
+        return sums
 
-    def combination_norms(self, block: Block, weights: Floats, p: float) -> Floats:
-        """The l_p distances themselves, for finite p, of float32 rows of any size to a combination of them."""
-        return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
+    @staticmethod
+    def _point_roots(block: Block, point: Floats, sums: Floats, p: float) -> Floats:
+        if ((sums >= _TINY) & (sums < np.inf)).all():
+            found: Floats = sums ** (1.0 / p)
+            return found
+        rows = block.addresses, block.like, block.width
+        largest = distances.point_sums(*rows, point, np.array([np.inf]))[0]
+        sound = (largest > 0.0) & (largest < np.inf)
+        units = np.where(sound, largest, 1.0)
+        with np.errstate(over="ignore"):
+            return np.where(sound, units * distances.point_sums_scaled(*rows, point, p, units) ** (1.0 / p), largest)
 
-    def point_norms(self, block: Block, point: Any, p: float) -> Floats:
-        """The l_p distances themselves, for finite p, of float32 rows of any size to a point."""
-        return norms.point_norms(block.addresses, block.like, block.width, np.ascontiguousarray(point), p)
-
-    def pair_sums_scaled(self, block: Block, first: Integers, second: Integers, p: float, scales: Floats) -> Floats:
+    def combination_lengths(self, block: Block, weights: Floats, p: float) -> Floats:
         block = block.plain()
-        return distances.pair_sums_scaled(block.addresses, block.like, block.width, first, second, p, scales)
+        rows = block.addresses, block.like, block.width
+        if block.like.itemsize == 4 and p < np.inf:
+            return norms.combination_norms(*rows, weights, p)
+        sums = distances.combination_sums(*rows, weights, p)
+        if p == np.inf or ((sums >= _TINY) & (sums < np.inf)).all():
+            return sums if p == np.inf else sums ** (1.0 / p)
+        return self._point_roots(block, self.combine(block, weights)[0], sums, p)
 
-    def pair_maxima(self, block: Block, first: Integers, second: Integers) -> Floats:
-        block = block.plain()
-        return distances.pair_maxima(block.addresses, block.like, block.width, first, second)
-
-    def point_sums(self, block: Block, point: Any, powers: Floats) -> Floats:
-        block = block.plain()
-        return distances.point_sums(block.addresses, block.like, block.width, point, powers)
-
-    def point_sums_scaled(self, block: Block, point: Any, p: float, scales: Floats) -> Floats:
-        block = block.plain()
-        return distances.point_sums_scaled(block.addresses, block.like, block.width, point, p, scales)
-
-    def combination_sums(self, block: Block, weights: Floats, p: float) -> Floats:
-        block = block.plain()
-        return distances.combination_sums(block.addresses, block.like, block.width, weights, p)
+    # Products.
 
     def gram(self, block: Block, about: int, inverse_scales: Floats) -> Floats:
         block = block.plain()
@@ -249,6 +305,8 @@ class CpuEngine(Engine[Block]):
         one = Block.of(np.ascontiguousarray(first, np.float64)[None])
         return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
 
+    # Vectors.
+
     def columns(self, block: Block, statistic: Statistic) -> tuple[Any, bool]:
         block = block.plain()
         out = np.empty(block.width, block.like.dtype)
@@ -257,7 +315,7 @@ class CpuEngine(Engine[Block]):
 
     def columns_into(self, block: Block, statistic: Statistic, out: Any) -> bool:
         if not isinstance(out, Pieces) and out.dtype == block.like.dtype:
-            # Mixed rows are rounded to the type of the answer before, and not after: as far off, and twice as fast.
+            # Mixed rows are rounded to the type of the result first: as accurate as rounding last, and twice as fast.
             return self._statistic(block, statistic, out)
         values, finite = self.columns(block, statistic)
         self.store(values, out)
@@ -278,7 +336,7 @@ class CpuEngine(Engine[Block]):
         if block.mixing is not None:
             plain = block.plain()
             wide = np.empty(block.width)
-            finite = CpuEngine._statistic(plain, statistic, wide)
+            finite = Numba._statistic(plain, statistic, wide)
             with np.errstate(over="ignore"):
                 out[:] = wide
             return finite
@@ -323,7 +381,7 @@ class CpuEngine(Engine[Block]):
             places = [added[id(vector)].ctypes.data for vector in vectors]
             addresses = np.concatenate([block.addresses, np.array(places, np.intp)])
             return Block(addresses, block.like, block.width, (block.holds, added))
-        # One tile has one type: rows of the parent are copied to float64 next to the new ones.
+        # A tile has one type: the rows are copied to float64, next to the new ones.
         out = np.empty((len(block.addresses) + len(vectors), block.width))
         combinations.gather(block.addresses, block.like, block.width, out[: len(block.addresses)])
         for row, vector in zip(out[len(block.addresses) :], vectors, strict=True):
@@ -355,8 +413,14 @@ class CpuEngine(Engine[Block]):
     def zeros(self, width: int) -> Any:
         return np.zeros(width)
 
-    def vector(self, values: Floats) -> Any:
-        return values
+    def vector(self, values: Any) -> Any:
+        return np.asarray(values, np.float64)
+
+    def host(self, vector: Any) -> Floats:
+        return np.asarray(vector, np.float64)
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return np.stack(parts)
 
     def store(self, vector: Any, out: Any) -> None:
         if isinstance(out, Pieces):
@@ -367,7 +431,7 @@ class CpuEngine(Engine[Block]):
         elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
             out[:] = to_bfloat16(vector)
         else:
-            with np.errstate(over="ignore"):  # a float64 answer beyond the rows' type is infinite there
+            with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there
                 out[:] = vector
 
     def matrix(self, block: Block) -> Any:
@@ -375,6 +439,20 @@ class CpuEngine(Engine[Block]):
         out = np.empty((len(block.addresses), block.width), block.like.dtype)
         combinations.gather(block.addresses, block.like, block.width, out)
         return out
+
+    def joined(self, matrices: Sequence[Any]) -> Any:
+        return np.concatenate(matrices, axis=1)
+
+    # Passes.
+
+    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
+        if len(jobs) == 1:
+            found = np.asarray(jobs[0]())[None]
+        else:
+            found = np.stack(threads.over(jobs) if threaded else [job() for job in jobs])
+        sound = all(finite)
+        finite.clear()
+        return found, sound
 
 
 def to_bfloat16(values: Any) -> "np.ndarray[Any, np.dtype[np.uint16]]":

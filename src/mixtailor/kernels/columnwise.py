@@ -1,4 +1,4 @@
-"""Columnwise statistics: what a `Columns` point computes from each column of its updates."""
+"""Columnwise statistics by name: what a `Columns` point computes from each column of its updates."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Median(Statistic):
 
 @dataclass(frozen=True)
 class Trimmed(Statistic):
-    """The mean of what is left when the `trim` smallest and the `trim` largest values leave."""
+    """The mean of what is left without the `trim` smallest and the `trim` largest values."""
 
     trim: int
 

@@ -13,13 +13,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from mixtailor.updates.arrays import Array, Kind, Unfit
-from mixtailor.updates.copied import Source
+from mixtailor._types import Array
+from mixtailor.storage.kinds import Kind, Unfit
+from mixtailor.storage.strided import Source
 
-__all__ = ["Broken", "File", "Packed", "Part", "exactly"]
+__all__ = ["CompressedArray", "File", "FileArray", "Unreadable", "exactly"]
 
 
-class Broken(Unfit):
+class Unreadable(Unfit):
     """A file that cannot be read, or not as its name and header promise."""
 
     def __init__(self, what: str) -> None:
@@ -35,13 +36,13 @@ class _Handle:
             # A pipe would block for ever.
             self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
         except OSError as error:
-            raise Broken(f"{error.strerror or error} ({self.name})") from None
+            raise Unreadable(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
-            raise Broken(f"{error}") from None
+            raise Unreadable(f"{error}") from None
         weakref.finalize(self, os.close, self.number)
         self.stamp = os.fstat(self.number)
         if not stat.S_ISREG(self.stamp.st_mode):
-            raise Broken(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
+            raise Unreadable(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
 
     def read(self, offset: int, count: int) -> bytes:
         parts = []
@@ -49,9 +50,9 @@ class _Handle:
             try:
                 part = os.pread(self.number, count, offset)
             except OSError as error:
-                raise Broken(f"{error.strerror or error} ({self.name})") from None
+                raise Unreadable(f"{error.strerror or error} ({self.name})") from None
             if not part:
-                raise Broken(f"it ends before its data do ({self.name})")
+                raise Unreadable(f"it ends before its data do ({self.name})")
             parts.append(part)
             offset, count = offset + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -124,7 +125,7 @@ class _Reader(io.RawIOBase):
         return count
 
 
-class Part(Source):
+class FileArray(Source):
     """An array that lies in a file as it lies in memory.
 
     Parameters
@@ -146,7 +147,7 @@ class Part(Source):
         return np.frombuffer(self.file.read(self.offset + start * width, (stop - start) * width), self.dtype)
 
 
-class Packed(Part):
+class CompressedArray(FileArray):
     """A compressed array: unpacked from its beginning in every pass, and no more than a run of it is kept."""
 
     def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int, member: zipfile.ZipInfo) -> None:
@@ -175,7 +176,7 @@ class Packed(Part):
                 at += len(exactly(unpacked, min(1 << 20, first - at)))
             data = exactly(unpacked, count)
             if stop == self.size and unpacked.read(1):  # asking beyond the end also compares the checksum
-                raise Broken("it holds more than its header promises")
+                raise Unreadable("it holds more than its header promises")
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -186,7 +187,7 @@ class Packed(Part):
             RuntimeError,
         ) as error:
             self.file.stream = None
-            raise Broken(f"{error} ({self.file.name})") from None
+            raise Unreadable(f"{error} ({self.file.name})") from None
         self.file.stream = (self.member.filename, unpacked, first + count)
         return np.frombuffer(data, self.dtype)
 

@@ -1,0 +1,6 @@
+"""What arrived: recognised, validated and named, with the way back to its shape, type and device."""
+
+from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.receive import receive
+
+__all__ = ["Arrival", "receive"]

@@ -1,0 +1,63 @@
+"""`Arrival`: what arrived, and how a result becomes an update again."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from mixtailor._types import Floats
+from mixtailor.storage.group import ALONE, Group
+from mixtailor.storage.rows import Rows
+
+__all__ = ["Arrival"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """Received updates, checked for structure. Rules take one in place of the updates themselves.
+
+    Attributes
+    ----------
+    storage : Rows
+        The updates whose structure is sound, and after them the base, if there is one.
+    received : tuple of int
+        The index of each of them among all updates.
+    faults : dict
+        The updates that do not have the structure that most have, and what is wrong with each.
+    n : int
+        How many updates were received.
+    restore : callable
+        From a flat result, and the indices of the updates that remain, to what one worker would have sent.
+    flatten : callable
+        From an update from outside (a reference) to a flat vector in the array type of the storage.
+    base : bool
+        Whether the last row of the storage is a base that updates are differences to.
+    scales : array, optional
+        With a base: a factor for each difference.
+    group : Group
+        The processes that share the coordinates.
+    watch : callable, optional
+        Is told after each range of coordinates which share of all was read.
+    """
+
+    storage: Rows
+    received: tuple[int, ...]
+    faults: dict[int, str]
+    n: int
+    restore: Callable[[Any, tuple[int, ...]], Any]
+    flatten: Callable[[Any], Any]
+    base: bool = False
+    scales: Floats | None = None
+    group: Group = ALONE
+    watch: Callable[[float], None] | None = None
+
+    def digests(self) -> list[bytes]:
+        """The SHA-256 of each sound update's coordinates, in the type and order in which they arrived."""
+        digests = []
+        for row in range(len(self.received)):
+            digest = hashlib.sha256()
+            for part in self.storage.row_bytes(row):
+                digest.update(part)
+            digests.append(digest.digest())
+        return digests

@@ -1,0 +1,105 @@
+"""Tensors on a device: a matrix, a list of tensors, or nested containers of tensors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from mixtailor._checks import refuse
+from mixtailor.intake.arrays import flattened, in_memory, is_array, read
+from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.layout import rebuilt
+from mixtailor.intake.trees import Leaves, leaves_of
+from mixtailor.storage.device import DeviceRows, TensorLayer
+from mixtailor.storage.kinds import Kind
+
+__all__ = ["on_device", "receive_matrix_on_device", "receive_on_device"]
+
+
+def on_device(updates: Any) -> Arrival:
+    """Receive updates as tensors on the device they are on, also on the CPU, where rules would read them as arrays.
+
+    Parameters
+    ----------
+    updates : tensor or sequence
+        An (n, ...) tensor, or a sequence of n tensors or containers of tensors.
+
+    Returns
+    -------
+    Arrival
+        For any rule; the result is a tensor, or a container of tensors, as one update was.
+
+    Examples
+    --------
+    >>> from mixtailor.rules import Comed
+    >>> Comed()(on_device(torch.tensor([[1.0, 2.0], [3.0, 5.0], [2.0, 9.0]])))
+    tensor([2., 5.])
+    """
+    if is_array(updates):
+        kind, raw = read(torch.as_tensor(updates))
+        if len(kind.shape) < 2 or not kind.shape[0]:
+            refuse(f"Updates need n rows of d coordinates, an (n, d) tensor, and got shape {kind.shape}.")
+        return receive_matrix_on_device(raw, kind.row)
+    if not len(updates):
+        refuse("Updates need at least one row and got none.")
+    return receive_on_device(updates, *leaves_of(updates))
+
+
+def receive_matrix_on_device(matrix: torch.Tensor, kind: Kind) -> Arrival:
+    """Receive an (n, ...) tensor whose rows are of this kind."""
+    n, dtype = len(matrix), kind.own or torch.float64
+    # Trailing axes that cannot be seen as one are read row by row.
+    whole = matrix.ndim == 2 or matrix[0].is_contiguous()
+    rows: Any = matrix.view(n, kind.size) if whole and n else list(matrix)
+    storage = DeviceRows([TensorLayer(rows, kind.size, dtype, matrix.device)], n, matrix.device)
+
+    def restore(result: Any, _left: tuple[int, ...]) -> Any:
+        return result.reshape(kind.shape)
+
+    def flatten(reference: Any) -> Any:
+        return storage.space.vector(flattened(kind, reference))
+
+    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten)
+
+
+def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
+    """Receive n tensors or containers of tensors."""
+    kinds = leaves.layout.kinds
+    devices = [_device(kinds[path]) for path in leaves.paths]
+    # Where layers are on several devices, one that is not the CPU computes.
+    where = next((one for one in devices if one.type != "cpu"), devices[0] if devices else torch.device("cpu"))
+    layers = [
+        TensorLayer([_tensor(array) for array in leaves.arrays[path]], kinds[path].size, _dtype(kinds[path]), device)
+        for path, device in zip(leaves.paths, devices, strict=True)
+    ]
+    storage = DeviceRows(layers, len(leaves.received), where)
+
+    def restore(result: Any, left: tuple[int, ...]) -> Any:
+        results = {path: part.reshape(kinds[path].shape) for path, part in leaves.parts(result).items()}
+        for path in leaves.layout.discrete:
+            flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
+            results[path] = _tensor(flat).to(_device(kinds[path])).reshape(kinds[path].shape)
+        return rebuilt(updates[leaves.layout.template], results)
+
+    def flatten(reference: Any) -> Any:
+        return storage.space.vector(leaves.flatten(reference))
+
+    return Arrival(storage, leaves.received, faults, len(updates), restore, flatten)
+
+
+def _device(kind: Kind) -> torch.device:
+    return kind.device if isinstance(kind.device, torch.device) else torch.device("cpu")
+
+
+def _dtype(kind: Kind) -> torch.dtype:
+    if isinstance(kind.own, torch.dtype):
+        return kind.own
+    return torch.bfloat16 if kind.bits else torch.from_numpy(np.empty(0, kind.dtype)).dtype
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    """An array as a tensor; that of another library is read in place."""
+    if isinstance(array, torch.Tensor):
+        return array
+    return torch.from_numpy(array if array.flags.writeable and array.dtype.isnative else np.array(array))

@@ -1,0 +1,167 @@
+"""Files of updates: `.npy`, `.npz`, `.safetensors` and torch checkpoints, also as differences to a base file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor._types import Array
+from mixtailor.intake.arrays import restored
+from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.layout import Structure, structures_of
+from mixtailor.intake.layout import Path as LayerPath
+from mixtailor.intake.trees import Leaves
+from mixtailor.storage.files import checkpoints
+from mixtailor.storage.files.formats import SUFFIXES, contents
+from mixtailor.storage.files.opened import FileArray, Unreadable
+from mixtailor.storage.files.rows import FileRows
+from mixtailor.storage.kinds import Unfit, recast
+from mixtailor.storage.layers import Layers
+from mixtailor.storage.rows import Rows
+from mixtailor.storage.strided import WHOLE
+
+__all__ = ["receive_files"]
+
+_DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Arrival:
+    """Receive n files.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        `.npy`, `.npz` or `.safetensors` files, or checkpoints of `torch.save`; their formats may differ. The result
+        for `.npy` files and saved tensors is an array, for the others a dict of arrays by name, in the order of the
+        file; bfloat16 is returned as float32, exactly.
+    base : path, optional
+        A file of a base model: updates are differences to it, and the result is the base plus the aggregated
+        difference. Counters and flags take no part in differences.
+
+    Notes
+    -----
+    A file that cannot be read is a fault of its worker: it is quarantined and named. Extra memory is a range of all
+    updates and one update, whatever the size of the files. Compressed `.npz` members are unpacked again in every pass,
+    by one thread. Checksums of uncompressed members are not compared: whoever writes a file also writes those.
+    """
+    # One such file among others is its worker's fault; where most are, torch is missing.
+    if 2 * sum(str(path).lower().endswith(checkpoints.SUFFIXES) for path in paths) > len(paths):
+        checkpoints.needed_torch()
+    rows, faults = structures_of(paths, _structure)
+    if len(faults) == len(paths):
+        _refuse_all(paths, faults)
+    leaves = Leaves.settled(rows, faults)
+    kinds = leaves.layout.kinds
+    bases = {} if base is None else _base_arrays(base, leaves)
+    storages = [_rows(leaves, path, bases.get(path)) for path in leaves.paths]
+    storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received) + bool(bases))
+
+    def restore(result: Any, left: tuple[int, ...]) -> Any:
+        parts = leaves.parts(result)
+        for path, own in bases.items():
+            parts[path] = recast(_added(parts[path], own), False, kinds[path].dtype, kinds[path].bits)
+        results = {path: restored(kinds[path], part) for path, part in parts.items()}
+        for path in leaves.layout.discrete:
+            results[path] = restored(kinds[path], leaves.discrete(path, left, _counted))
+        return results[()] if () in results else {str(path[0]): results[path] for path in kinds}
+
+    def flatten(reference: Any) -> Any:
+        vector = leaves.flatten(_loaded(reference) if _is_path(reference) else reference)
+        if not bases:
+            return vector
+        return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
+
+    return Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases))
+
+
+def _is_path(item: object) -> bool:
+    return isinstance(item, (str, PathLike))
+
+
+def _structure(path: Any) -> Structure:
+    if not _is_path(path):
+        raise Unfit(f"{type(path).__name__} where most are files")
+    row = Structure(form=[((), dict)])
+    for name, array in contents(path).items():
+        row.kinds[name], row.arrays[name] = array.kind, array
+    return row
+
+
+def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> FileRows:
+    kind, sources = leaves.layout.kinds[path], leaves.arrays[path]
+    if base is None:
+        return FileRows(sources, kind.dtype, kind.bits)
+    # Differences of half precision are kept in float32: rounded to half again, small updates of large weights vanish.
+    return FileRows([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
+
+
+def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
+    if not any(os.fspath(path).lower().endswith(SUFFIXES) for path in paths if _is_path(path)):
+        first = os.fspath(paths[0])[:80]
+        refuse(f"Updates need numbers, or paths of {', '.join(SUFFIXES)} files, and got text: {first!r}.")
+    refuse(f"Updates need files that can be read, and none of these {len(paths)} can: row 0 is {faults[0]}.")
+
+
+def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath, FileArray]:
+    """The base's array for each array of the updates, by the same name; checked for shape and finiteness."""
+    name = Path(path).name
+    try:
+        known = contents(path)
+    except Unfit as error:
+        raise ValueError(f"The base needs to be a file that can be read, and {name} is {error}.") from None
+    found = {}
+    for title in leaves.paths:
+        kind = leaves.layout.kinds[title]
+        shown = f"the array {title[0]!r}" if title else "one array without a name"
+        array = known.get(title)
+        if array is None:
+            refuse(f"The base needs the arrays that the files have, and {name} is without {shown}.")
+        if (array.kind.shape, array.kind.by_columns) != (kind.shape, kind.by_columns):
+            refuse(
+                f"The base needs {shown} in shape {kind.shape} and in the files' order; {name} has {array.kind.shape}."
+            )
+        for start in range(0, array.size, WHOLE):
+            values = array.run(start, min(start + WHOLE, array.size))
+            if not np.isfinite(recast(values, array.bits, _DOUBLE)).all():
+                refuse(f"The base needs finite entries only, and {shown} of {name} holds NaN or infinity.")
+        found[title] = array
+    return found
+
+
+def _added(difference: Array, base: FileArray) -> Array:
+    """The base plus the difference, in place, range by range."""
+    for start in range(0, base.size, WHOLE):
+        stop = min(start + WHOLE, base.size)
+        difference[start:stop] += recast(base.run(start, stop), base.bits, difference.dtype)
+    return difference
+
+
+def _whole(array: FileArray) -> Array:
+    return array.run(0, array.size)
+
+
+def _counted(array: FileArray) -> Array | None:
+    """An array of counters; a file that can no longer be read has no say in them."""
+    try:
+        return _whole(array)
+    except Unreadable:
+        return None
+
+
+def _loaded(path: Any) -> Any:
+    """A reference from a file."""
+    try:
+        arrays = contents(path)
+        values = {
+            name: recast(_whole(array), array.bits, _DOUBLE).reshape(
+                array.kind.shape, order="F" if array.kind.by_columns else "C"
+            )
+            for name, array in arrays.items()
+        }
+    except Unfit as error:
+        raise ValueError(f"The reference needs to be a file that can be read and is {error}.") from None
+    return values[()] if () in values else {name[0]: array for name, array in values.items()}

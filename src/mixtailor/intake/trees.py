@@ -1,0 +1,166 @@
+"""Lists of updates in memory: arrays, state dicts, lists of layers, nested as the sender likes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor._types import Array
+from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_torch, restored
+from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.layout import Layout, Path, Structure, named, rebuilt, settle, structure_of, structures_of
+from mixtailor.storage.layers import Layers
+from mixtailor.storage.rows import Rows
+from mixtailor.storage.strided import flat_rows
+
+__all__ = ["Leaves", "leaves_of", "receive_trees"]
+
+
+@final
+@dataclass
+class Leaves:
+    """The arrays of updates of one structure, and how a result for their coordinates becomes an update again.
+
+    Attributes
+    ----------
+    layout : Layout
+    arrays : dict
+        The arrays of the sound updates, by path.
+    bits : dict or None
+        Whether each of these arrays is bfloat16, by path; None where all are as the layout says.
+    received : tuple of int
+        The index of each sound update.
+    """
+
+    layout: Layout
+    arrays: dict[Path, list[Any]]
+    bits: dict[Path, list[bool]] | None
+    received: tuple[int, ...]
+
+    @classmethod
+    def settled(cls, rows: "list[Structure | None]", faults: dict[int, str]) -> "Leaves":
+        """From the structures of all updates; the faults of those that differ from most are noted."""
+        layout = _as_floats(settle(rows, faults))
+        sound = [row for row in rows if row is not None]
+        arrays = {path: [row.arrays[path] for row in sound] for path in layout.kinds}
+        bits = {path: [row.kinds[path].bits for row in sound] for path in layout.kinds}
+        return cls(layout, arrays, bits, tuple(index for index, row in enumerate(rows) if row is not None))
+
+    @classmethod
+    def alike(cls, updates: Sequence[Any]) -> "Leaves | None":
+        """From updates that all have the structure of the first, type by type; None where one has not."""
+        try:
+            first = structure_of(updates[0])
+        except Exception:  # what is wrong with it is found when each update is read carefully
+            return None
+        arrays = {path: [array] for path, array in first.arrays.items()}
+        for update in updates[1:]:
+            if not _joins(update, updates[0], first, arrays):
+                return None
+        layout = _as_floats(Layout(first.kinds, 0))
+        return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
+
+    @property
+    def paths(self) -> list[Path]:
+        """The arrays that coordinates are counted over."""
+        return self.layout.continuous
+
+    def parts(self, result: Any) -> dict[Path, Any]:
+        """The flat result of each array."""
+        return dict(zip(self.paths, [result] if len(self.paths) == 1 else result, strict=True))
+
+    def discrete(self, path: Path, left: Sequence[int], whole: Callable[[Any], Any]) -> Any:
+        """The flat result of an array of counters or flags, from the updates that remain."""
+        column, place = self.arrays[path], {index: at for at, index in enumerate(self.received)}
+        rows = [whole(column[place[index]]) for index in left]
+        return discrete_result(self.layout.kinds[path], [row for row in rows if row is not None])
+
+    def flatten(self, reference: Any) -> Any:
+        """An update from outside as one flat vector."""
+        if self.paths == [()]:
+            return flattened(self.layout.kinds[()], reference)
+        try:
+            arrays = structure_of(reference).arrays
+        except TypeError as error:
+            raise TypeError(f"The reference needs the layers of one update and is {error}.") from None
+        missing = [path for path in self.paths if path not in arrays]
+        if missing:
+            refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
+        return np.concatenate([np.empty(0), *(flattened(self.layout.kinds[path], arrays[path]) for path in self.paths)])
+
+
+def _as_floats(layout: Layout) -> Layout:
+    if list(layout.kinds) == [()] and layout.kinds[()].discrete:
+        # A single array of integers is an update of integers, not a counter.
+        return Layout({(): layout.kinds[()].as_floats()}, layout.template)
+    return layout
+
+
+def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, list[Any]]) -> bool:
+    """Whether an update has exactly the structure of the first; its arrays are appended to those of the others.
+
+    One loop without calls: with a thousand layers and fifty workers, this is what receiving costs.
+    """
+    for path, kind in structure.form:
+        item, own = update, first
+        for key in path:
+            item, own = item[key], own[key]
+        if type(item) is not kind or len(item) != len(own):
+            return False
+        if isinstance(item, Mapping) and list(item) != list(own):
+            return False
+    for path, array in structure.arrays.items():
+        item = update
+        for key in path:
+            item = item[key]
+        if type(item) is np.ndarray:
+            if type(array) is not np.ndarray or item.dtype != array.dtype or item.shape != array.shape:
+                return False
+        elif hasattr(item, "detach") and hasattr(array, "detach"):
+            item = item.detach()
+            if type(item) is not type(array) or item.dtype is not array.dtype or item.shape != array.shape:
+                return False
+            if item.device != array.device or item.layout is not array.layout:
+                return False
+        else:
+            return False
+        arrays[path].append(item)
+    return True
+
+
+def leaves_of(updates: Sequence[Any]) -> tuple[Leaves, dict[int, str]]:
+    """The arrays of n updates, and what is wrong with those that differ from most."""
+    leaves = Leaves.alike(updates)
+    if leaves is not None:
+        return leaves, {}
+    rows, faults = structures_of(updates, structure_of)
+    return Leaves.settled(rows, faults), faults
+
+
+def receive_trees(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
+    """Receive a list of n arrays or nested containers of arrays."""
+    kinds = leaves.layout.kinds
+    storages = [_flat(leaves, path) for path in leaves.paths]
+    storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received))
+
+    def restore(result: Any, left: tuple[int, ...]) -> Any:
+        results = {path: restored(kinds[path], part) for path, part in leaves.parts(result).items()}
+        for path in leaves.layout.discrete:
+            flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
+            results[path] = restored(kinds[path], flat)
+        return rebuilt(updates[leaves.layout.template], results)
+
+    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten)
+
+
+def _flat(leaves: Leaves, path: Path) -> Any:
+    kind, column = leaves.layout.kinds[path], leaves.arrays[path]
+    arrays: list[Array]
+    if leaves.bits is None and is_torch(column[0]) and not kind.bits:
+        arrays = [tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy() for tensor in column]
+    else:
+        arrays = [in_memory(array) for array in column]
+    bits = [kind.bits] * len(arrays) if leaves.bits is None else leaves.bits[path]
+    return flat_rows(arrays, bits, kind.dtype, kind.bits)

@@ -1,0 +1,64 @@
+"""The processes that share the coordinates of a storage."""
+
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+from mixtailor._types import Flags, Floats
+
+__all__ = ["ALONE", "Alone", "Group"]
+
+
+class Group(ABC):
+    """The processes that share a call, each with a slice of the coordinates.
+
+    Laws: every process makes the same calls in the same order and receives the same bits. A doubt is a sign of a
+    non-finite entry that one process saw; it travels with the numbers, so that all look for the row together.
+
+    Attributes
+    ----------
+    count : int
+        How many processes there are.
+    alike : bool
+        Whether all of them compute the same bits from the same numbers.
+    """
+
+    count: int
+    alike: bool
+
+    @abstractmethod
+    def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
+        """The sums over all processes, and whether any of them has a doubt."""
+
+    @abstractmethod
+    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
+        """Lengths over all coordinates from those over each slice, (P, k); planes that are `raw` hold sums of powers."""
+
+    @abstractmethod
+    def agreed(self, values: Any) -> Any:
+        """What the first process has."""
+
+    @abstractmethod
+    def whole(self, matrix: Any) -> Any:
+        """All slices of a matrix side by side."""
+
+
+@final
+class Alone(Group):
+    """One process that has all coordinates."""
+
+    count, alike = 1, True
+
+    def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
+        return values, doubt
+
+    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
+        return own, doubt
+
+    def agreed(self, values: Any) -> Any:
+        return values
+
+    def whole(self, matrix: Any) -> Any:
+        return matrix
+
+
+ALONE = Alone()

@@ -1,0 +1,84 @@
+"""What an array looks like: its type, its shape, and the library that it came from."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mixtailor._types import Array
+from mixtailor.kernels.space import from_bfloat16, to_bfloat16
+
+__all__ = ["Kind", "Unfit", "recast"]
+
+
+class Unfit(TypeError):
+    """What arrived cannot be an update; the message continues a sentence after "is": "of complex numbers"."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one worker's array looks like: its library, type and shape.
+
+    Attributes
+    ----------
+    library : {"numpy", "torch", "stored", "other"}
+    dtype : numpy dtype
+        The type of the coordinates in memory; uint16 where they are the bits of bfloat16.
+    shape : tuple
+        The shape of one worker's array.
+    bits : bool
+        Whether the coordinates are bfloat16, which numpy has no name for.
+    own : object
+        The library's own type, in which the result is returned.
+    device : object
+        The device of a tensor.
+    by_columns : bool
+        Whether a file holds the first axis innermost; coordinates are counted in the order in which they are stored.
+    namespace : object
+        The array namespace of another library, in which the result is returned.
+    """
+
+    library: str
+    dtype: "np.dtype[Any]"
+    shape: tuple[int, ...]
+    bits: bool = False
+    own: Any = None
+    device: Any = field(default=None, compare=False)
+    by_columns: bool = False
+    namespace: Any = field(default=None, compare=False)
+
+    @property
+    def discrete(self) -> bool:
+        """Integers or booleans, which take no part in distances."""
+        return self.dtype.kind in "iub" and not self.bits
+
+    @cached_property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @cached_property
+    def row(self) -> "Kind":
+        """One row of a matrix of this kind, in floats: integers are computed and returned in float64."""
+        shape = self.shape[1:]
+        row = Kind(self.library, self.dtype, shape, self.bits, self.own, self.device, False, self.namespace)
+        return row.as_floats() if row.discrete else row
+
+    @property
+    def name(self) -> str:
+        """The common name of the type."""
+        return "bfloat16" if self.bits else self.dtype.name
+
+    def as_floats(self) -> "Kind":
+        """This kind for an update that holds nothing but integers: computed and returned in float64."""
+        return Kind(self.library, np.dtype(np.float64), self.shape, False, None, self.device, False, self.namespace)
+
+
+def recast(run: Array, bits: bool, dtype: "np.dtype[Any]", to_bits: bool = False) -> Array:
+    """Values in another type; what is beyond its range is infinite there."""
+    if run.dtype == dtype and bits == to_bits:
+        return run
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = from_bfloat16(run) if bits else run
+        return to_bfloat16(values) if to_bits else values.astype(dtype)

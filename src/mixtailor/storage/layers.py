@@ -1,0 +1,125 @@
+"""Rows in the layers of a model: several storages side by side, never stacked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from mixtailor._types import Array, Integers
+from mixtailor.kernels.space import Block, Pieces
+from mixtailor.storage.matrix import NUMBA, Matrix
+from mixtailor.storage.rows import RUN_ENTRIES, VIEW_ENTRIES, Rows, run_width, split
+from mixtailor.storage.strided import Copied
+
+__all__ = ["Layers", "Sections"]
+
+
+@final
+class Sections:
+    """Which layers a range of coordinates covers.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        The coordinates of each layer.
+    """
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(int)
+        self.d = int(self.offsets[-1])
+
+    def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """(layer, start, stop) of the layers that a range covers, in their own coordinates."""
+        pieces = []
+        index = int(np.searchsorted(self.offsets, start, side="right")) - 1
+        while index < len(self.offsets) - 1 and (low := int(self.offsets[index])) < stop:
+            high = int(self.offsets[index + 1])
+            if high > low:
+                pieces.append((index, max(start, low) - low, min(stop, high) - low))
+            index += 1
+        return pieces
+
+    def runs(self, small: int, large: int) -> list[tuple[int, int]]:
+        """Ranges inside a large layer, of width `large`, or over several small ones, of at most about `small`."""
+        runs: list[tuple[int, int]] = []
+        start = 0  # of the small layers collected so far
+        for low, high in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
+            alone = high - low >= max(small // 4, 1)
+            if (alone or high - start > small) and low > start:
+                runs.append((start, low))
+                start = low
+            if alone:
+                runs.extend(split(low, high, large))
+                start = high
+        if self.d > start or not runs:
+            runs.append((start, self.d))
+        return runs
+
+    def owners(self, which: Integers) -> list[tuple[int, Any, Integers]]:
+        """(layer, mask, coordinates there) of single coordinates."""
+        owner = np.searchsorted(self.offsets, which, side="right") - 1
+        return [(int(layer), owner == layer, which[owner == layer] - self.offsets[layer]) for layer in np.unique(owner)]
+
+
+@final
+class Layers(Rows):
+    """n rows, each of several layers, every layer read where it is.
+
+    Parameters
+    ----------
+    layers : sequence of Matrix or Copied
+        One storage for each layer, in the order of the coordinates.
+    """
+
+    def __init__(self, layers: "Sequence[Matrix | Copied]", n: int) -> None:
+        self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
+        self.n, self.d, self.space = n, self.sections.d, NUMBA
+        self.single = all(layer.single for layer in layers)
+        self.in_memory = all(layer.in_memory for layer in layers)  # type: ignore[misc]  # a class attribute elsewhere
+        self.ordered = any(layer.ordered for layer in layers)
+
+    @property
+    def largest(self) -> float:
+        return min(layer.largest for layer in self.layers)
+
+    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
+        small = run_width(max(rows or 0, self.n), VIEW_ENTRIES)
+        return self.sections.runs(small, small if rows is not None else run_width(self.n, RUN_ENTRIES))
+
+    def block(self, start: int, stop: int) -> Block:
+        pieces = self.sections.pieces(start, stop)
+        if len(pieces) == 1:
+            layer, low, high = pieces[0]
+            return self.layers[layer].block(low, high)
+        out, at = np.empty((self.n, stop - start), np.float32 if self.single else np.float64), 0
+        for layer, low, high in pieces:
+            NUMBA.gather(self.layers[layer].block(low, high), out[:, at : at + high - low])
+            at += high - low
+        return Block.of(out)
+
+    def coordinates(self, which: Integers) -> Array:
+        out = np.empty((self.n, len(which)), np.float32 if self.single else np.float64)
+        for layer, here, inside in self.sections.owners(which):
+            out[:, here] = self.layers[layer].coordinates(inside)
+        return out
+
+    def only(self, rows: Sequence[int]) -> "Layers":
+        return Layers([layer.only(rows) for layer in self.layers], len(rows))
+
+    def new(self) -> Any:
+        return [layer.new() for layer in self.layers]
+
+    def window(self, result: Any, start: int, stop: int) -> Any:
+        pieces = [result[layer][low:high] for layer, low, high in self.sections.pieces(start, stop)]
+        return pieces[0] if len(pieces) == 1 else Pieces(pieces)
+
+    def copy_row(self, row: int, result: Any) -> None:
+        for layer, part in zip(self.layers, result, strict=True):
+            layer.copy_row(row, part)
+
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        for layer in self.layers:
+            yield from layer.row_bytes(row)
+
+    def changed(self) -> Mapping[int, str]:
+        return {row: reason for layer in self.layers for row, reason in layer.changed().items()}

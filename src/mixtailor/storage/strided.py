@@ -1,0 +1,145 @@
+"""Rows that the kernels cannot read in place: half precision, other strides, other types. Copied range by range."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from mixtailor._types import Array, Integers
+from mixtailor.kernels.space import Block, from_bfloat16
+from mixtailor.storage.kinds import recast
+from mixtailor.storage.matrix import NUMBA, Matrix, fits
+from mixtailor.storage.rows import Rows
+
+__all__ = ["ArraySource", "Copied", "Source", "Strided", "flat_rows"]
+
+# Entries of one row that are read at once where a whole row is wanted.
+WHOLE = 1 << 20
+
+_DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+_LARGEST_BFLOAT16 = float(from_bfloat16(np.array([0x7F7F], np.uint16))[0])
+
+
+class Source(ABC):
+    """One row, read range by range. Abstract: an array in memory, or a part of a file.
+
+    Attributes
+    ----------
+    dtype : numpy dtype
+        The type of its values; uint16 where they are the bits of bfloat16.
+    bits : bool
+        Whether they are.
+    size : int
+        How many coordinates there are.
+    """
+
+    dtype: "np.dtype[Any]"
+    bits: bool
+    size: int
+
+    @abstractmethod
+    def run(self, start: int, stop: int) -> Array:
+        """The coordinates on a range, in their own type."""
+
+    def coordinates(self, which: Integers) -> Array:
+        """Single coordinates, in ascending order."""
+        parts = [np.empty(0, self.dtype)]
+        for start in range(0, self.size, WHOLE):
+            here = which[np.searchsorted(which, start) : np.searchsorted(which, start + WHOLE)]
+            if len(here):
+                parts.append(self.run(start, min(start + WHOLE, self.size))[here - start])
+        return np.concatenate(parts)
+
+
+@final
+class ArraySource(Source):
+    """An array in memory, of any strides."""
+
+    def __init__(self, array: Array, bits: bool = False) -> None:
+        self.array = array.reshape(-1) if array.flags.c_contiguous or array.ndim == 0 else array
+        self.dtype, self.bits, self.size = array.dtype, bits, array.size
+
+    def run(self, start: int, stop: int) -> Array:
+        # `flat` iterates over any strides and copies no more than the range.
+        return self.array[start:stop] if self.array.ndim == 1 else self.array.flat[start:stop]
+
+    def coordinates(self, which: Integers) -> Array:
+        return self.array[which] if self.array.ndim == 1 else self.array.flat[which]
+
+
+class Copied(Rows):
+    """n sources of one length: each range is converted to one type and widened to float32 or float64. Abstract.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+    dtype, bits : numpy dtype, bool
+        The type that the rows are understood in and the result has; bits for bfloat16.
+    """
+
+    def __init__(self, sources: Sequence[Source], dtype: "np.dtype[Any]", bits: bool) -> None:
+        self.n, self.d, self.space = len(sources), sources[0].size, NUMBA
+        self.sources, self.dtype, self.bits = list(sources), dtype, bits
+        self.tile = _DOUBLE if dtype == _DOUBLE else _SINGLE
+        self.single = self.tile == _SINGLE
+
+    @property
+    def largest(self) -> float:
+        if self.bits:
+            return _LARGEST_BFLOAT16
+        return float(np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max)
+
+    def read(self, row: int, start: int, stop: int) -> Array:
+        """A range of one row, in its own type."""
+        return self.sources[row].run(start, stop)
+
+    def pick(self, row: int, which: Integers) -> Array:
+        """Single coordinates of one row, in its own type."""
+        return self.sources[row].coordinates(which)
+
+    def _wide(self, row: int, values: Array) -> Array:
+        typed = recast(values, self.sources[row].bits, self.dtype, self.bits)
+        return from_bfloat16(typed) if self.bits else typed
+
+    def block(self, start: int, stop: int) -> Block:
+        out = np.empty((self.n, stop - start), self.tile)
+        for row, target in enumerate(out):
+            target[:] = self._wide(row, self.read(row, start, stop))
+        return Block.of(out)
+
+    def coordinates(self, which: Integers) -> Array:
+        rows = [self._wide(row, self.pick(row, which)) for row in range(self.n)]
+        return np.stack(rows).astype(self.tile, copy=False)
+
+    def only(self, rows: Sequence[int]) -> "Copied":
+        return type(self)([self.sources[row] for row in rows], self.dtype, self.bits)
+
+    def new(self) -> Any:
+        return np.empty(self.d, self.dtype)
+
+    def window(self, result: Any, start: int, stop: int) -> Any:
+        return result[start:stop]
+
+    def copy_row(self, row: int, result: Any) -> None:
+        for start in range(0, self.d, WHOLE):
+            stop = min(start + WHOLE, self.d)
+            result[start:stop] = recast(self.read(row, start, stop), self.sources[row].bits, self.dtype, self.bits)
+
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        for start in range(0, self.d, WHOLE):
+            yield np.ascontiguousarray(self.read(row, start, min(start + WHOLE, self.d))).view(np.uint8).data
+
+
+@final
+class Strided(Copied):
+    """n arrays in memory, of any type and strides."""
+
+
+def flat_rows(
+    arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
+) -> "Matrix | Strided":
+    """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
+    if all(array.dtype == dtype and fits(array) for array in arrays):
+        return Matrix([array.reshape(-1) for array in arrays])
+    return Strided([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)

@@ -1,0 +1,150 @@
+"""`Reader`: the one loop over coordinates. Threads, ranks, faults and progress are handled here and nowhere else."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+
+from mixtailor._types import Array, Flags, Floats
+from mixtailor.kernels.norms import added
+from mixtailor.storage.group import ALONE, Group
+from mixtailor.storage.rows import Broken, Rows
+from mixtailor.updates.call import Faulty
+
+__all__ = ["Reader"]
+
+Query = Callable[[int, int], Any]  # what is computed on the coordinates from `start` to `stop`
+Runs = list[tuple[int, int]]
+
+# Below this many entries, starting another thread takes longer than it saves.
+_SMALL = 1 << 19
+# A pass holds at most about this many numbers that are still to be summed, or those of so many ranges.
+_HELD = 1 << 17
+_LEAST_RUNS = 8
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@final
+class Reader:
+    """Reads a storage, range by range.
+
+    Sums are formed in the order of the ranges, whatever the threads do: the same bits every time. Where a sum is not
+    finite, or a vector that a query made was not, the rows are searched for non-finite entries, and those that have some
+    are reported by `Faulty`.
+
+    Parameters
+    ----------
+    storage : Rows
+    received : tuple of int
+        The index of each row among the updates as received. A base that the storage has after them is not counted.
+    group : Group
+    watch : callable, optional
+        Is told after each range which share of all coordinates was read.
+    """
+
+    def __init__(
+        self,
+        storage: Rows,
+        received: tuple[int, ...],
+        group: Group = ALONE,
+        watch: Callable[[float], None] | None = None,
+    ) -> None:
+        self.storage, self.received, self.group, self.watch = storage, received, group, watch
+        self.space = storage.space
+        self.examined = False  # all rows are known to be finite
+        self._finite: list[Any] = []
+        self._doubt = False
+        self._threaded = not storage.ordered and storage.n * storage.d > _SMALL
+
+    def only(self, rows: Sequence[int]) -> "Reader":
+        """A reader of some rows; a base after them stays."""
+        kept = [*rows, *range(len(self.received), self.storage.n)]
+        received = tuple(self.received[row] for row in rows)
+        return Reader(self.storage.only(kept), received, self.group, self.watch)
+
+    def note(self, finite: Any) -> None:
+        """A query reports whether a vector that it made is finite."""
+        self._finite.append(finite)
+
+    def collect(self, query: Query, runs: Runs) -> Array:
+        """What the query gives for each range, stacked in order."""
+        ask = query if self.watch is None else partial(self._watched, query)
+        jobs = [partial(ask, start, stop) for start, stop in runs]
+        try:
+            found, sound = self.space.collect(jobs, self._finite, threaded=self._threaded)
+        except Broken as error:
+            raise Faulty([self.received[row] for row in error.rows], error.reason) from None
+        self._doubt |= not sound
+        return found
+
+    def _watched(self, query: Query, start: int, stop: int) -> Any:
+        found = query(start, stop)
+        assert self.watch is not None
+        self.watch((stop - start) / max(self.storage.d, 1))
+        return found
+
+    def _settled(self) -> bool:
+        doubt, self._doubt = self._doubt, False
+        return doubt
+
+    def total(self, query: Query, runs: Runs, size: int = 1) -> Floats:
+        """The sum over all coordinates of `size` numbers."""
+        step = max(_LEAST_RUNS, _HELD // max(size, 1))
+        found = self.collect(query, runs[:step]).sum(axis=0)
+        for at in range(step, len(runs), step):
+            found = found + self.collect(query, runs[at : at + step]).sum(axis=0)
+        values, doubt = self.group.sum(np.asarray(found, np.float64), self._settled())
+        if doubt or not np.isfinite(values).all():
+            self.examine()
+        return values
+
+    def lengths(self, query: Query, runs: Runs, powers: Floats, raw: Flags, size: int) -> Floats:
+        """The l_p lengths over all coordinates of `size` vectors, (P, size), of which the query gives those on a range.
+
+        Planes that are `raw` are sums of p-th powers in the query's results, and lengths in these.
+        """
+        step, found = max(_LEAST_RUNS, _HELD // max(size * len(powers), 1)), None
+        for at in range(0, len(runs), step):
+            parts = self.collect(query, runs[at : at + step]).reshape(-1, len(powers), size)
+            if found is not None:
+                parts = np.concatenate([found[None], parts])
+            found = parts[0] if len(parts) == 1 else added(parts, powers, raw)
+        assert found is not None  # there is always one range, though it may be empty
+        lengths, doubt = self.group.lengths(np.asarray(found, np.float64), powers, raw, self._settled())
+        for plane in np.nonzero(raw & (powers < np.inf))[0]:
+            lengths[plane] **= 1.0 / powers[plane]
+        if doubt or not np.isfinite(lengths).all():
+            self.examine()
+            # Finite rows whose difference float64 cannot hold are as far apart as it can say.
+            lengths = np.nan_to_num(lengths, nan=_LARGEST, posinf=_LARGEST)
+        return lengths
+
+    def fill(self, write: Query, runs: Runs) -> None:
+        """Write a result range by range; `write` tells whether what it wrote is finite."""
+        sound = bool(self.collect(write, runs).all())
+        doubt = self._settled() or not sound
+        if self.group.count > 1:
+            doubt = self.group.sum(np.zeros(0), doubt)[1]
+        if doubt:
+            self.examine()
+
+    def examine(self) -> None:
+        """Search the rows for non-finite entries."""
+        if self.examined:
+            return
+        found = self.collect(self._finite_rows, self.storage.runs())
+        self._settled()
+        faulty = self.group.sum((~found.all(axis=0)).astype(np.float64), False)[0] > 0.0
+        if faulty.any():
+            raise Faulty([self.received[row] for row in np.nonzero(faulty)[0]])
+        self.examined = True
+
+    def _finite_rows(self, start: int, stop: int) -> Any:
+        return self.space.finite_rows(self.storage.block(start, stop))
+
+    def check_changed(self) -> None:
+        """Report the rows that changed while they were read."""
+        changed = self.storage.changed()
+        if changed:
+            raise Faulty([self.received[row] for row in changed if row < len(self.received)], next(iter(changed.values())))

@@ -1,14 +1,11 @@
-"""Train a model on several ranks of which the last one is poisoned, with a rule drawn anew each step.
-
-Peers, every rank worker and aggregator (sound against faulty gradients on honest hosts, not a compromised rank):
+"""Train a model on several ranks of which the last one has poisoned data. Each step draws its rule.
 
     torchrun --nproc-per-node 4 examples/distributed/train.py
 
-One trusted aggregator and three workers (sound against arbitrary workers):
+Every rank is worker and aggregator. This protects against faulty gradients on honest hosts, not against a compromised
+rank; the Flower example has workers that need not be trusted.
 
-    torchrun --nproc-per-node 4 examples/distributed/train.py --topology trusted
-
-The backend is gloo on the CPU. ``--backend nccl`` puts peers on GPUs, one a rank; that path was not tested.
+The backend is gloo on the CPU. ``--backend nccl`` puts the ranks on GPUs, one each; that path was not tested.
 """
 
 import argparse
@@ -17,10 +14,9 @@ import os
 
 import torch
 import torch.distributed as dist
-from torch.distributed.rendezvous import rendezvous
 
 import mixtailor as mt
-from mixtailor.engines.distributed import Aggregator, Peers, RobustHook, RobustOptimizer, Worker
+from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer
 
 TRUTH = torch.linspace(-2.0, 2.0, 20)[:, None]
 
@@ -88,36 +84,14 @@ def peers(arguments: argparse.Namespace) -> None:
     dist.destroy_process_group()
 
 
-def trusted(arguments: argparse.Namespace) -> None:
-    # The store of torchrun tells the workers where the aggregator is; no worker is in any process group.
-    store, rank, count = next(rendezvous("env://"))
-    workers = count - 1
-    if rank == 0:
-        d = sum(item.numel() for item in new_model().parameters())
-        aggregator = Aggregator.open(store, pool(workers), d, workers=workers, timeout=60.0)
-        for _ in range(arguments.steps):
-            aggregator.step()
-        aggregator.close()
-        return
-    model = new_model()
-    link = Worker.join(store, rank - 1, timeout=120.0)
-    optimizer = RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.04), link)
-    train(model, optimizer, rank, poisoned=rank == count - 1, steps=arguments.steps)
-    if rank == 1:
-        report(model, f"one trusted aggregator, {workers} workers")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--topology", choices=["peers", "trusted"], default="peers")
-    parser.add_argument(
-        "--hook", action="store_true", help="peers: a hook of DistributedDataParallel, not an optimizer"
-    )
+    parser.add_argument("--hook", action="store_true", help="a hook of DistributedDataParallel, not an optimizer")
     parser.add_argument("--backend", choices=["gloo", "nccl"], default="gloo")
     parser.add_argument("--steps", type=int, default=100)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    (peers if arguments.topology == "peers" else trusted)(arguments)
+    peers(arguments)
 
 
 if __name__ == "__main__":

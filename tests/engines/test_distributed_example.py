@@ -30,11 +30,11 @@ def _said(command):
     return said
 
 
-@pytest.mark.parametrize("topology", ["peers", "trusted"])
-def test_example_learns(topology):
+@pytest.mark.parametrize("options", [[], ["--hook"]], ids=["optimizer", "hook"])
+def test_example_learns(options):
     """Well below the loss of a model that has learnt nothing, and far from what the poisoned rank asks for."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--master-port", str(_free_port())]
-    command = [sys.executable, *launcher, str(PROGRAM), "--topology", topology, "--steps", "60"]
+    command = [sys.executable, *launcher, str(PROGRAM), *options, "--steps", "60"]
     said = _said(command)
     loss, nothing = map(
         float, re.search(r"loss ([\d.]+) on clean data \(a model that answers 0: ([\d.]+)\)", said).groups()

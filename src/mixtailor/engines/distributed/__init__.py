@@ -1,6 +1,7 @@
-"""Rules on `torch.distributed`: peers that share the work, or trusted aggregators that workers send to.
+"""Rules on `torch.distributed`: all ranks are peers that share the work.
 
-The threat models differ, and are the first thing to read: see docs/engines/distributed.md.
+Read the threat model first, in docs/engines/distributed.md: faulty gradients on honest hosts, not a compromised rank.
+Workers that need not be trusted belong on Flower, `mixtailor.engines.flower`.
 """
 
 try:
@@ -10,10 +11,8 @@ except ImportError:  # pragma: no cover  # with torch installed, nothing to see
 
     raise MissingPackageError("The torch.distributed adapter", "torch", "torch") from None
 
-from mixtailor.engines.distributed.aggregator import Aggregator
 from mixtailor.engines.distributed.hook import RobustHook
 from mixtailor.engines.distributed.optimizer import RobustOptimizer
 from mixtailor.engines.distributed.peers import Peers, robust_all_reduce
-from mixtailor.engines.distributed.worker import Worker
 
-__all__ = ["Aggregator", "Peers", "RobustHook", "RobustOptimizer", "Worker", "robust_all_reduce"]
+__all__ = ["Peers", "RobustHook", "RobustOptimizer", "robust_all_reduce"]

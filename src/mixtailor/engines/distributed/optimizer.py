@@ -9,7 +9,7 @@ __all__ = ["Exchange", "RobustOptimizer"]
 
 
 class Exchange(Protocol):
-    """Something that turns this rank's vector into the answer for all: `Peers` or `Worker`."""
+    """Something that turns this rank's vector into the answer for all, as `Peers` does."""
 
     def exchange(self, vector: torch.Tensor) -> torch.Tensor | None: ...
 
@@ -24,7 +24,7 @@ class RobustOptimizer:
     ----------
     optimizer : torch.optim.Optimizer
     exchange : Exchange
-        `Peers(rule)`, or the `Worker` of a trusted aggregator.
+        `Peers(rule)`.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ from typing import Any
 import mixtailor as mt
 from benchmarks._machine import versions as installed
 from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 __all__ = ["ALONE", "CHAINED", "MAIN", "NORMS", "POOL", "SEARCHED", "Chosen", "remarks", "tasks", "versions"]
 
@@ -43,7 +44,7 @@ def _deciding(rule: mt.Rule) -> Bind:
     """What a rule does once the numbers between the rows are known: nothing that depends on d."""
 
     def bind(rows: Any) -> Callable[[], Any]:
-        home = receive(rows).home
+        home = Updates.arrived(receive(rows))
         rule.decide(home)
         return lambda: rule.decide(home)
 
@@ -51,7 +52,7 @@ def _deciding(rule: mt.Rule) -> Bind:
 
 
 def _all_distances(rows: Any) -> Callable[[], Any]:
-    return lambda: receive(rows).home.distances(NORMS)
+    return lambda: Updates.arrived(receive(rows)).distances(NORMS)
 
 
 def rules(n: int, f: int) -> dict[str, mt.Rule]:

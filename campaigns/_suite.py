@@ -1,4 +1,4 @@
-"""What the campaigns share with the test suite: the homes that updates can have, and the slow oracle."""
+"""What the campaigns share with the test suite: the storages that updates can have, and the slow oracle."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT / "tests") not in sys.path:
     sys.path.append(str(ROOT / "tests"))
 
-import homes  # noqa: E402  # the line above makes it findable
 import naive  # noqa: E402  # as above
+import storages  # noqa: E402  # the line above makes it findable
 
-__all__ = ["ROOT", "homes", "naive"]
+__all__ = ["ROOT", "naive", "storages"]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import stats
 
 import mixtailor as mt
-from mixtailor.updates import receive
+from mixtailor.intake import receive
 
 Places = npt.NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.updates import Call
-from mixtailor.updates.dense import Dense
+from mixtailor.storage import Matrix
+from mixtailor.updates import Call, Updates
 
 FAR = (1e4, 1e8, 1e12, 1e20, 1e38)  # spreads of the honest rows; the last one is the end of float32
 
@@ -23,6 +23,6 @@ def attacked(
     return converted
 
 
-def home(rows: NDArray[Any], seed: int = 0) -> Dense:
+def seen(rows: NDArray[Any], seed: int = 0) -> Updates:
     """The rows, as a rule sees them, with the randomness of `default_rng(seed)`."""
-    return Dense.of(rows, Call(np.random.default_rng(seed)))
+    return Updates.of(Matrix.of(rows), Call(np.random.default_rng(seed)))

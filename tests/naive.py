@@ -292,9 +292,11 @@ Aggregator = Callable[[Matrix, int], Vector]
 
 
 def krum_pick(x: ArrayLike, f: int, p: float = 2.0, power: float = 2) -> int:
-    """Krum's row among those left; of equal scores (each other's only neighbour) the row nearer to all the others."""
-    left = len(np.asarray(x))
-    keys = zip(krum_scores(x, max(1, left - f - 2), p, power), krum_scores(x, left - 1, p, power), strict=True)
+    """Krum's row among those left; of equal scores (each other's only neighbour) the row whose further neighbours,
+    compared one after another, are nearer."""
+    neighbours = max(1, len(np.asarray(x)) - f - 2)
+    further = np.sort(distances(x, p), axis=1)[:, neighbours + 1 :]
+    keys = zip(krum_scores(x, neighbours, p, power), further.tolist(), strict=True)
     return min(enumerate(keys), key=lambda item: (*item[1], item[0]))[0]
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.rules._scores import nearest as nearest_rows
 from mixtailor.intake import receive
+from mixtailor.rules._scores import nearest as nearest_rows
+from mixtailor.updates import Updates
 
 NORMS = [1.0, 2.0, 3.0, float("inf")]
 CLOSE = mpmath.mpf(10) ** -13
@@ -169,7 +170,7 @@ def test_nearest_neighbours_are_the_exact_ones(kind: str, p: float, seed: int) -
     """What nearest-neighbour mixing takes the mean of."""
     rows = _made(kind, seed)
     between = _distances(rows, p)
-    chosen = nearest_rows(receive(rows).home.distances(p), 7)
+    chosen = nearest_rows(Updates.arrived(receive(rows)).distances(p), 7)
     for row in range(9):
         taken = set(chosen[row].tolist())
         assert row in taken

@@ -59,9 +59,10 @@ def test_distances_of_weights_that_differ_by_little() -> None:
     rows = (1 + 1e-4 * rng.normal(size=(8, 3000))).astype(np.float32)
     exact = rows.astype(np.float64)
     expected = np.linalg.norm(exact[:, None] - exact[None, :], axis=2)
-    from mixtailor.updates import receive
+    from mixtailor.intake import receive
+    from mixtailor.updates import Updates
 
-    found = receive(rows).home.distances(2.0)
+    found = Updates.arrived(receive(rows)).distances(2.0)
     off = ~np.eye(8, dtype=bool)
     assert (np.abs(found - expected)[off] / expected[off]).max() < 1e-7
 

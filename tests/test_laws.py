@@ -1,12 +1,12 @@
-"""Every exported rule, crossed with every law that it does not declare off and every home that updates can have."""
+"""Every exported rule, crossed with every law that it does not declare off and every storage that updates can have."""
 
 import dataclasses
 import re
 
-import homes
 import numpy as np
 import pytest
 import samples
+import storages
 
 import mixtailor as mt
 from mixtailor.rules._scores import by_neighbours
@@ -28,13 +28,13 @@ def test_law(rule: mt.Rule, law: str) -> None:
 
 
 @pytest.mark.parametrize("rule", EVERYTHING, ids=repr)
-def test_homes_agree(rule: mt.Rule, tmp_path) -> None:
-    """Wherever the updates live, the answer is the same: matrix, list, tensor, layers, files, device."""
+def test_storages_agree(rule: mt.Rule, tmp_path) -> None:
+    """Wherever the updates are stored, the result is the same: matrix, list, tensor, layers, files, device."""
     case = Case.of(rule, d=211, extra=2)
     rows = case.rows.astype(np.float32)
     expected = case.ask(rule, rows)
     spread = float(np.abs(rows - np.median(rows, axis=0)).max())
-    for name, house in homes.HOMES.items():
+    for name, house in storages.STORAGES.items():
         sent, reference, flat = house(rows, case.reference.astype(np.float32), tmp_path)
         result = case.ask(rule, sent, reference=reference)
         apart = float(np.abs(flat(result.update).astype(np.float64) - expected.update).max())
@@ -74,7 +74,7 @@ class ArgMax(mt.Krum):
 @dataclasses.dataclass(frozen=True)
 class WritesToItsInput(mt.Comed):
     def decide(self, updates):
-        updates.home.rows[0][:] += 1.0
+        updates.reader.storage.rows[0][:] += 1.0
         return super().decide(updates)
 
 
@@ -98,9 +98,9 @@ def test_a_broken_rule_is_caught(rule: mt.Rule) -> None:
 
 def test_quarantine_off_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were non-finite rows not looked for, the laws would say so."""
-    from mixtailor.updates.home import Home
+    from mixtailor.updates.reader import Reader
 
-    monkeypatch.setattr(Home, "examine", lambda self: None)
+    monkeypatch.setattr(Reader, "examine", lambda self: None)
     for rule in (mt.Comed(), mt.Krum(1), mt.TrimmedMean(1)):
         with pytest.raises(LawError, match=r"faults|finite"):
             check_rule(rule)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import mixtailor as mt
-from campaigns._suite import homes
+from campaigns._suite import storages
 from campaigns.rows import inputs, promises, structure, subjects
 from mixtailor.preaggregation.base import Chain
 from mixtailor.rules import Aggregation, Rule
@@ -62,7 +62,7 @@ class Case:
         sound = given.rows[np.isfinite(given.rows).all(axis=1) & ~np.isin(np.arange(n), given.byzantine)]
         trusted = sound.astype(np.float64).mean(axis=0) if len(sound) else np.zeros(given.rows.shape[1])
         reference = inputs.cast(trusted, given.rows.dtype)
-        names = [name for name in homes.HOMES if name not in ROUNDED]
+        names = [name for name in storages.STORAGES if name not in ROUNDED]
         home = names[rng.integers(len(names))] if rng.random() < 0.5 else "matrix"
         if home in COSTLY and rng.random() < 0.6:
             home = "list_of_arrays"
@@ -97,7 +97,7 @@ class Case:
 
     def _broken(self, folder: Path | None) -> Iterator[str]:
         rows = self.given.rows.copy()
-        sent, reference, flat = homes.HOMES[self.home](rows, self.reference, folder)
+        sent, reference, flat = storages.STORAGES[self.home](rows, self.reference, folder)
         if isinstance(sent, list) and not self.overfull and self.rng.random() < 0.3:
             self.given, sent = structure.damaged(self.given, sent, self.rng)
         honest = {"honest": self.given.honest}

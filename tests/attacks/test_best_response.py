@@ -10,8 +10,9 @@ from mixtailor.attacks._evolution import evolve, first_below
 from mixtailor.attacks._frame import frame_of, principal
 from mixtailor.attacks.base import Scene
 from mixtailor.attacks.best_response import quantile
+from mixtailor.intake import receive
 from mixtailor.theory import payoff
-from mixtailor.updates import receive
+from mixtailor.updates import Updates
 
 RULES = [mt.Krum(2), mt.Comed(), mt.GeometricMedian(), mt.TrimmedMean(2)]
 SHARES = (0.4, 0.3, 0.2, 0.1)
@@ -101,7 +102,7 @@ def test_other_homes_and_one_byzantine_row() -> None:
 def test_the_frame_holds_the_directions_that_it_names() -> None:
     """Each of length one, against numpy: mean, spread, turned spread, principal directions."""
     honest = rows(seed=7)
-    scene = Scene(receive(honest).home, 2, 12, None, None, np.random.default_rng(0))
+    scene = Scene(Updates.arrived(receive(honest)), 2, 12, None, None, np.random.default_rng(0))
     frame = frame_of(scene, 2)
     found = np.array([frame.updates.at(frame.updates.combine(row)) for row in frame.directions])
     mean, deviation = honest.mean(axis=0), honest.std(axis=0)
@@ -111,7 +112,7 @@ def test_the_frame_holds_the_directions_that_it_names() -> None:
         cosine = row @ vector / np.linalg.norm(vector)
         assert np.linalg.norm(row) == pytest.approx(1.0) and abs(cosine) == pytest.approx(1.0), name
     assert frame.unit == pytest.approx(np.sqrt(((honest - mean) ** 2).sum(axis=1).mean()))
-    assert len(principal(receive(np.ones((5, 3))).home, 3)[0]) == 0
+    assert len(principal(Updates.arrived(receive(np.ones((5, 3)))), 3)[0]) == 0
 
 
 def test_equal_honest_rows_have_no_directions_but_the_mean() -> None:

@@ -9,8 +9,9 @@ import torch
 from attacks.instances import every_attack, rows
 
 from mixtailor import attacks
-from mixtailor.intake.device import on_device
 from mixtailor.intake import receive
+from mixtailor.intake.device import on_device
+from mixtailor.updates import Updates
 
 ATTACKS = every_attack()
 F = 2
@@ -40,7 +41,7 @@ def own():
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=repr)
 class TestEveryAttack:
-    def test_homes_agree(self, attack, honest, own) -> None:
+    def test_storages_agree(self, attack, honest, own) -> None:
         """A matrix, a tensor, a list of rows and layers give the same rows, in the form that came in."""
         matrix = sent(attack, honest, own)
         assert isinstance(matrix, np.ndarray) and matrix.shape == (F, 60) and matrix.dtype == np.float32
@@ -73,7 +74,7 @@ class TestEveryAttack:
         """What `decide` describes is what a call computes."""
         if attack.on_labels:
             pytest.skip("sends what it is given")
-        home = receive(honest).home
+        home = Updates.arrived(receive(honest))
         points = attack.decide(home, F, rng=1, state=attack.begin())
         made = attack(honest, F, rng=1, state=attack.begin())
         np.testing.assert_array_equal(np.stack([home.at(point) for point in points]), made)

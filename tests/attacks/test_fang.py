@@ -8,6 +8,7 @@ import mixtailor as mt
 from mixtailor.attacks import FangKrum, FangTrimmedMean
 from mixtailor.attacks.fang_krum import largest_step
 from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -34,7 +35,7 @@ def test_own_rows_take_part_in_the_honest_answer() -> None:
 def test_the_bound_by_hand() -> None:
     """Three honest rows on a line, n = 5, f = 1: two neighbours each, the least sum is 1 + 1."""
     honest = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0]])
-    assert largest_step(receive(honest).home, 5, 1) == pytest.approx((2 / 2 + 9) / 2)
+    assert largest_step(Updates.arrived(receive(honest)), 5, 1) == pytest.approx((2 / 2 + 9) / 2)
 
 
 def test_a_closer_search_goes_further() -> None:

@@ -22,6 +22,7 @@ from mixtailor.attacks import (
 )
 from mixtailor.attacks.base import Scene
 from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 HONEST, OWN = rows(), rows(2, seed=1)
 
@@ -127,5 +128,5 @@ def test_levels_compose() -> None:
 def test_drawn_rules_follow_the_shares() -> None:
     """A rule of probability zero is never tried."""
     target = mt.MixTailor([mt.Krum(2), mt.Mean()], [1.0, 0.0])
-    trials = Trials(target, Scene(receive(HONEST).home, 2, 12, None, None, np.random.default_rng(0)))
+    trials = Trials(target, Scene(Updates.arrived(receive(HONEST)), 2, 12, None, None, np.random.default_rng(0)))
     assert trials.rules == (mt.Krum(2),) and trials.drawn() == mt.Krum(2)

@@ -5,18 +5,19 @@ import math
 import numpy as np
 import pytest
 from attacks.instances import rows
+from mixtailor.updates.engine import CpuEngine
 
 import mixtailor as mt
 from mixtailor.attacks import ALIE, LineSearch, MinMax, Tailored, Trials, Zero
 from mixtailor.attacks.base import Scene
-from mixtailor.updates.engine import CpuEngine
 from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 POOL = mt.MixTailor(mt.paper_pool(2))
 
 
 def scene(honest, f=2):
-    return Scene(receive(honest).home, f, len(honest) + f, None, None, np.random.default_rng(0))
+    return Scene(Updates.arrived(receive(honest)), f, len(honest) + f, None, None, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

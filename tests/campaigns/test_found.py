@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import mixtailor as mt
-from mixtailor.testing.laws import FixedKey
 from mixtailor.intake.device import on_device
+from mixtailor.testing.laws import FixedKey
 
 LARGEST = np.finfo(np.float64).max
 LEAST = np.finfo(np.float64).smallest_subnormal

@@ -56,7 +56,7 @@ class Careless(mt.Comed):
     """A rule that writes to what it was given."""
 
     def decide(self, updates):
-        updates.home.rows[0][:] = 0.0
+        updates.reader.storage.rows[0][:] = 0.0
         return super().decide(updates)
 
 
@@ -68,7 +68,7 @@ def test_a_broken_rule_is_found(rule: mt.Rule, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_quarantine_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mixtailor.updates.home import Home
+    from mixtailor.updates.reader import Reader
 
-    monkeypatch.setattr(Home, "examine", lambda self: None)
+    monkeypatch.setattr(Reader, "examine", lambda self: None)
     assert run.campaign(150, 0)["failed"] > 5

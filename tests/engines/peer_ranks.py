@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 import torch.distributed as dist
+from mixtailor.updates.shards import Shards
 from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
@@ -10,7 +11,6 @@ from mixtailor._checks import FaultError
 from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
 from mixtailor.updates import shards
-from mixtailor.updates.shards import Shards
 
 RULES = (
     mt.Krum(1),

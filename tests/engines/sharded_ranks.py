@@ -6,13 +6,13 @@ import numpy as np
 import samples
 import torch
 import torch.distributed as dist
+from mixtailor.updates.sharded import Sharded
+from mixtailor.updates.shards import Shards
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
-from mixtailor.testing.laws import Case, FixedKey
 from mixtailor.intake.device import on_device
-from mixtailor.updates.sharded import Sharded
-from mixtailor.updates.shards import Shards
+from mixtailor.testing.laws import Case, FixedKey
 
 EXTRA = {"Plain": lambda rows: np.median(rows, axis=0)}
 

@@ -87,11 +87,13 @@ def test_slices_cover_every_coordinate_once():
 @pytest.mark.parametrize("d", [3, 4])
 def test_one_slice_needs_its_width(d):
     """A slice of another width is refused with both numbers, before anything is sent."""
-    from mixtailor.intake import receive
     from mixtailor.updates.sharded import Sharded
+
+    from mixtailor.intake import receive
+    from mixtailor.updates import Updates
 
     class Six:
         d, start, stop = 6, 0, 6
 
     with pytest.raises(ValueError, match=f"needs 6 coordinates and has {d}"):
-        Sharded(receive(np.ones((3, d))).home, Six())
+        Sharded(Updates.arrived(receive(np.ones((3, d)))), Six())

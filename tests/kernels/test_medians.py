@@ -37,5 +37,5 @@ def test_steps_that_are_all_alike_say_nothing(passes):
 
 
 def test_weights_are_inverse_to_distances_within_bounds():
-    weights = inverse_weights(np.array([1.0, 2.0, 1e-9, 1e150]), 0.5, 1e140)
+    weights = inverse_weights(np.array([1.0, 2.0, 1e-9, 1e150]), 1.0, 0.5)
     np.testing.assert_allclose(weights, np.array([1.0, 0.5, 2.0, 0.0]) / 3.5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mixtailor.kernels import moments
-from mixtailor.updates.engine import Block
+from mixtailor.kernels.space import Block
 
 
 def asked(kernel, rows, option):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mixtailor.kernels.selection import in_range, median, medoid, ranked
+from mixtailor.kernels.selection import krum_picks, median, medoid, ranked
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 13, 100])
@@ -34,20 +34,9 @@ def test_medoid(n):
     assert medoid(distances) == np.partition(distances, n // 2, axis=1)[:, n // 2].argmin()
 
 
-def _range(sums, *, exact):
-    equal = np.zeros((len(sums), len(sums)), bool)
-    return in_range(np.array([sums]), np.array([2.0]), np.array([exact]), 1e-280, equal), equal
-
-
-def test_sums_in_range():
-    """A sum of zero is sound only where it says that rows are equal, and then they are marked."""
-    assert _range(np.array([[0.0, 1.0], [1.0, 0.0]]), exact=False)[0]
-    assert not _range(np.array([[0.0, np.inf], [np.inf, 0.0]]), exact=True)[0]
-    assert not _range(np.array([[0.0, 1e-290], [1e-290, 0.0]]), exact=True)[0]
-    assert not _range(np.zeros((2, 2)), exact=False)[0]
-    sound, equal = _range(np.zeros((2, 2)), exact=True)
-    assert sound and equal.all()
-
-
-def test_a_diagonal_that_is_no_number_is_a_row_that_is_not_finite():
-    assert not _range(np.array([[np.nan]]), exact=True)[0]
+def test_equal_scores_are_decided_by_further_neighbours_one_after_another():
+    """Rows 0 and 1 are each other's nearest. A sum over further rows would lose 2 and 3 beside the row at 1e30."""
+    points = np.array([0.0, 1.0, 4.0, 1e30])
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 1, 0]):
+        rows = points[order]
+        assert rows[krum_picks(np.abs(rows[:, None] - rows), 1, 2.0, 1)[0]] == 1.0

@@ -15,7 +15,7 @@ import pytest
 
 import mixtailor as mt
 from campaigns.draws import Trial, campaign, trials
-from mixtailor.updates import receive
+from mixtailor.intake import receive
 
 ARRIVAL = receive(np.zeros((12, 1)))
 

@@ -65,7 +65,7 @@ def test_the_default_pools_have_finite_coefficients() -> None:
 
 def test_draws_are_uniform_over_the_papers_pool() -> None:
     """Chi-square over 64,000 draws of 64 rules; one call a draw of the plan alone."""
-    from mixtailor.updates import receive
+    from mixtailor.intake import receive
 
     rule, arrival = mt.MixTailor(mt.paper_pool(2)), receive(ROWS)
     counts = np.zeros(64)

@@ -5,7 +5,7 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 from numpy.typing import NDArray
 
 from mixtailor.preaggregation import ARC, NNM
@@ -15,7 +15,7 @@ from mixtailor.rules import Comed, GeometricMedian, Krum, Mean
 def test_by_hand() -> None:
     """n = 5 and f = 1: k = floor(2/5 * 4) = 1, so that 9 becomes 4, the second largest length."""
     rows = np.array([[1.0], [-2.0], [3.0], [4.0], [-9.0]])
-    np.testing.assert_allclose(ARC(f=1).prepare(home(rows)).matrix(), [[1.0], [-2.0], [3.0], [4.0], [-4.0]])
+    np.testing.assert_allclose(ARC(f=1).prepare(seen(rows)).matrix(), [[1.0], [-2.0], [3.0], [4.0], [-4.0]])
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_by_hand() -> None:
 def test_how_many_are_clipped(n: int, f: int, k: int) -> None:
     """k = floor(2 f (n - f) / n), in whole numbers: 2 * 5 / 15 * 10 is 6.67."""
     rows = np.arange(1.0, n + 1)[:, None]
-    mixed = ARC(f=f).prepare(home(rows)).matrix()
+    mixed = ARC(f=f).prepare(seen(rows)).matrix()
     assert (mixed < rows).sum() == k
     assert mixed.max() == n - k
 
@@ -32,9 +32,9 @@ def test_how_many_are_clipped(n: int, f: int, k: int) -> None:
 def test_requirement() -> None:
     """2f + 1 rows suffice and 2f do not; n and f stay for the rule behind."""
     assert ARC(f=2).after(12, 2) == (12, 2)
-    assert ARC(f=2).prepare(home(np.eye(5))).n == 5
+    assert ARC(f=2).prepare(seen(np.eye(5))).n == 5
     with pytest.raises(ValueError, match=r"ARC\(f=2\) needs at least 5 rows \(n >= 2f \+ 1\) and got 4"):
-        ARC(f=2).prepare(home(np.eye(4)))
+        ARC(f=2).prepare(seen(np.eye(4)))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -43,7 +43,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = random.normal(size=(int(random.integers(2, 20)), 30)) + random.choice([0.0, 3.0])
     f = int(random.integers(0, (len(rows) - 1) // 2 + 1))
-    view = ARC(f=f).prepare(home(rows))
+    view = ARC(f=f).prepare(seen(rows))
     expected = naive.arc(rows, f)
     np.testing.assert_allclose(view.matrix(), expected, rtol=1e-12)
     np.testing.assert_allclose(view.distances(), naive.distances(expected).astype(float), rtol=1e-6, atol=1e-7)

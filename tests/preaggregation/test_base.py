@@ -7,7 +7,7 @@ from typing import ClassVar
 import naive
 import numpy as np
 import pytest
-from attacked import attacked, home
+from attacked import attacked, seen
 
 from mixtailor import FaultError, SeededEntropy
 from mixtailor.preaggregation import ARC, NNM, Both, Bucketing, Chain, Clipping, PreAggregation, Resampling
@@ -19,8 +19,8 @@ def told(before: PreAggregation, n: int, f: int, **options: str) -> int:
     """The f that Krum works with behind a pre-aggregation of n rows, found from the scores it gives."""
     rows = attacked(3.0, n=n, outliers=0, dtype=np.float64)
     chain = Chain(before, Krum(f=f), **options)  # type: ignore[arg-type]
-    found = np.asarray(chain.decide(home(rows, 5)).facts["scores"])
-    mixed = before.prepare(home(rows, 5)).matrix()
+    found = np.asarray(chain.decide(seen(rows, 5)).facts["scores"])
+    mixed = before.prepare(seen(rows, 5)).matrix()
     for candidate in range(n):
         if len(mixed) - candidate - 2 >= 1:
             scores = naive.krum_scores(mixed, len(mixed) - candidate - 2).astype(float)
@@ -76,7 +76,7 @@ def test_a_part_in_the_middle_is_told_the_mapped_f_too() -> None:
     expected = naive.krum(naive.nnm(naive.resampling(rows, tickets, 2), 2), 2)
     before = Resampling(repeats=2)
     for rule in (before >> NNM(f=1) >> Krum(f=1), before >> (NNM(f=1) >> Krum(f=1))):
-        updates = home(rows, 5)
+        updates = seen(rows, 5)
         np.testing.assert_allclose(updates.at(rule.decide(updates)), expected, rtol=1e-12)
 
 

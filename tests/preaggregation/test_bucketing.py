@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 from scipy.stats import chisquare
 
 from mixtailor.mixing.entropy import SeededEntropy
@@ -15,7 +15,7 @@ def test_by_hand() -> None:
     """Two buckets of five rows: three and two rows, or whatever the permutation says, and their means."""
     rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
     order = np.random.default_rng(3).permutation(5)
-    mixed = Bucketing(size=3).prepare(home(rows, 3)).matrix()
+    mixed = Bucketing(size=3).prepare(seen(rows, 3)).matrix()
     np.testing.assert_allclose(mixed, [[order[:3].mean()], [order[3:].mean()]])
 
 
@@ -23,7 +23,7 @@ def test_by_hand() -> None:
 def test_what_comes_behind(n: int, size: int, rows: int) -> None:
     """ceil(n / s) rows, and as many faulty ones as before; the view has as many as promised."""
     assert Bucketing(size=size).after(n, 2) == (rows, 2)
-    assert Bucketing(size=size).prepare(home(np.eye(n))).n == rows
+    assert Bucketing(size=size).prepare(seen(np.eye(n))).n == rows
 
 
 def test_requirement_of_a_rule_behind() -> None:
@@ -42,7 +42,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     rows, size = random.normal(size=(int(random.integers(1, 20)), 17)), int(random.integers(1, 6))
     order = np.random.default_rng(seed).permutation(len(rows)).tolist()
     expected = naive.bucketing(rows, order, size)
-    np.testing.assert_allclose(Bucketing(size=size).prepare(home(rows, seed)).matrix(), expected, rtol=1e-12)
+    np.testing.assert_allclose(Bucketing(size=size).prepare(seen(rows, seed)).matrix(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("far", FAR)
@@ -51,7 +51,7 @@ def test_far_rows_cost_no_digits(far: float) -> None:
     rows = attacked(far, n=12).astype(np.float64)
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(12).tolist()
-        updates = home(rows, seed)
+        updates = seen(rows, seed)
         answer = updates.at(Krum(f=1).decide(Bucketing(size=2).prepare(updates)))
         assert np.linalg.norm(answer - naive.krum(naive.bucketing(rows, order, 2), 1)) < 1e-6
 
@@ -81,7 +81,7 @@ def test_every_row_is_as_likely_a_neighbour_as_any_other() -> None:
     """The other row in row 0's bucket, over 2,000 calls."""
     rows, counts = np.eye(8), np.zeros(8)
     for seed in range(2000):
-        mixed = np.asarray(Bucketing(size=2).prepare(home(rows, seed)).weights)
+        mixed = np.asarray(Bucketing(size=2).prepare(seen(rows, seed)).weights)
         bucket = mixed[mixed[:, 0] > 0][0]
         counts[np.nonzero(bucket[1:])[0][0] + 1] += 1
     assert chisquare(counts[1:]).pvalue > 1e-4

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.preaggregation import Clipping
 from mixtailor.rules import Comed, GeometricMedian, Krum, Mean
@@ -13,7 +13,7 @@ from mixtailor.rules._clip import clip_factors
 def test_by_hand() -> None:
     """A row of length 5 at radius 2.5 is halved, one of length 1 stays, and zero stays zero."""
     rows = np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]])
-    np.testing.assert_allclose(Clipping(2.5).prepare(home(rows)).matrix(), [[1.5, 2.0], [0.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_allclose(Clipping(2.5).prepare(seen(rows)).matrix(), [[1.5, 2.0], [0.0, 1.0], [0.0, 0.0]])
 
 
 def test_factors() -> None:
@@ -36,7 +36,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = random.normal(size=(int(random.integers(2, 20)), 30)) + random.choice([0.0, 3.0])
     radius = float(np.median(np.linalg.norm(rows, axis=1)))
-    view = Clipping(radius).prepare(home(rows))
+    view = Clipping(radius).prepare(seen(rows))
     expected = naive.clipping(rows, radius)
     np.testing.assert_allclose(view.matrix(), expected, rtol=1e-12)
     np.testing.assert_allclose(view.distances(), naive.distances(expected).astype(float), rtol=1e-6, atol=1e-7)
@@ -53,14 +53,14 @@ def test_far_rows_cost_no_digits(far: float) -> None:
         (GeometricMedian(tolerance=1e-9), naive.geometric_median),
     ):
         assert np.linalg.norm((Clipping(6.0) >> rule)(rows) - twin(clipped)) < 1e-6
-    between = Clipping(6.0).prepare(home(rows)).distances()
+    between = Clipping(6.0).prepare(seen(rows)).distances()
     np.testing.assert_allclose(between, naive.distances(clipped).astype(float), atol=1e-6)
 
 
 def test_a_row_at_the_end_of_float64_becomes_zero() -> None:
     """In the rows and in the geometry alike."""
     rows = attacked(1e300, outliers=1, dtype=np.float64)
-    view = Clipping(6.0).prepare(home(rows))
+    view = Clipping(6.0).prepare(seen(rows))
     np.testing.assert_array_equal(view.matrix()[1], 0.0)
     expected = np.linalg.norm(np.delete(naive.clipping(rows, 6.0), 1, axis=0), axis=1)
     np.testing.assert_allclose(np.delete(view.distances()[1], 1), expected, rtol=1e-6)

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.preaggregation import NNM
 from mixtailor.rules import Comed, GeometricMedian, Krum, Mean
@@ -11,21 +11,21 @@ from mixtailor.rules import Comed, GeometricMedian, Krum, Mean
 
 def test_by_hand() -> None:
     """1, 2, 4, 90 with f = 1: means of three nearest are 7/3, 7/3, 7/3 and (90 + 4 + 2) / 3."""
-    mixed = NNM(f=1).prepare(home(np.array([[1.0], [2.0], [4.0], [90.0]]))).matrix()
+    mixed = NNM(f=1).prepare(seen(np.array([[1.0], [2.0], [4.0], [90.0]]))).matrix()
     np.testing.assert_allclose(mixed, [[7 / 3], [7 / 3], [7 / 3], [32.0]])
 
 
 def test_ties_go_to_the_lower_index() -> None:
     """0 has -1 and 1 equally near, and takes the first of them."""
-    mixed = NNM(f=1).prepare(home(np.array([[-1.0], [0.0], [1.0]]))).matrix()
+    mixed = NNM(f=1).prepare(seen(np.array([[-1.0], [0.0], [1.0]]))).matrix()
     np.testing.assert_allclose(mixed, [[-0.5], [-0.5], [0.5]])
 
 
 def test_requirement() -> None:
     """f + 1 rows suffice and f do not; the rule behind needs what it needs by itself."""
-    assert NNM(f=2).prepare(home(np.eye(3))).n == 3
+    assert NNM(f=2).prepare(seen(np.eye(3))).n == 3
     with pytest.raises(ValueError, match=r"NNM\(f=2\) needs at least 3 rows"):
-        NNM(f=2).prepare(home(np.eye(2)))
+        NNM(f=2).prepare(seen(np.eye(2)))
     assert (NNM(f=2) >> Krum(f=2)).min_rows() == 7
 
 
@@ -36,7 +36,7 @@ def test_agrees_with_the_oracle(seed: int, p: float) -> None:
     random = np.random.default_rng(seed)
     rows = random.normal(size=(int(random.integers(2, 20)), 30))
     f = int(random.integers(0, (len(rows) - 1) // 2 + 1))
-    view = NNM(f=f, p=p).prepare(home(rows))
+    view = NNM(f=f, p=p).prepare(seen(rows))
     expected = naive.nnm(rows, f, p)
     np.testing.assert_allclose(view.matrix(), expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(view.distances(), naive.distances(expected).astype(float), rtol=1e-6, atol=1e-7)

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.preaggregation import Resampling
@@ -14,14 +14,14 @@ def test_by_hand() -> None:
     """Two rows twice: tickets 0, 1, 0, 1 in the order of the draw."""
     rows = np.array([[10.0], [20.0]])
     order = np.random.default_rng(3).permutation(4) % 2
-    mixed = Resampling(repeats=2).prepare(home(rows, 3)).matrix()
+    mixed = Resampling(repeats=2).prepare(seen(rows, 3)).matrix()
     np.testing.assert_allclose(mixed[:, 0], [10 + 10 * order[:2].mean(), 10 + 10 * order[2:].mean()])
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_row_is_used_s_times(seed: int) -> None:
     """And each mean is of s draws, so that at most s f means hold a faulty row."""
-    weights = Resampling(repeats=3).prepare(home(np.eye(10), seed)).weights
+    weights = Resampling(repeats=3).prepare(seen(np.eye(10), seed)).weights
     np.testing.assert_allclose(weights.sum(axis=0), 1.0)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
     np.testing.assert_allclose(weights * 3, np.round(weights * 3), atol=1e-12)
@@ -47,7 +47,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     rows, repeats = random.normal(size=(int(random.integers(1, 20)), 17)), int(random.integers(1, 5))
     tickets = np.random.default_rng(seed).permutation(repeats * len(rows)).tolist()
     expected = naive.resampling(rows, tickets, repeats)
-    np.testing.assert_allclose(Resampling(repeats=repeats).prepare(home(rows, seed)).matrix(), expected, rtol=1e-12)
+    np.testing.assert_allclose(Resampling(repeats=repeats).prepare(seen(rows, seed)).matrix(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("far", FAR)
@@ -56,7 +56,7 @@ def test_far_rows_cost_no_digits(far: float) -> None:
     rows = attacked(far, n=12).astype(np.float64)
     for seed in range(5):
         tickets = np.random.default_rng(seed).permutation(24).tolist()
-        updates = home(rows, seed)
+        updates = seen(rows, seed)
         answer = updates.at(Krum(f=2).decide(Resampling(repeats=2).prepare(updates)))
         assert np.linalg.norm(answer - naive.krum(naive.resampling(rows, tickets, 2), 2)) < 1e-6
 

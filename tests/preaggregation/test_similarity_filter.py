@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.preaggregation import SimilarityFilter
 from mixtailor.rules import Comed, Krum, Mean
@@ -12,20 +12,20 @@ from mixtailor.rules import Comed, Krum, Mean
 def test_by_hand() -> None:
     """Of 0, 1, 1.25, 3 the middle two are closer than a half, and both leave."""
     rows = np.array([[0.0], [1.0], [1.25], [3.0]])
-    np.testing.assert_array_equal(SimilarityFilter(0.5).prepare(home(rows)).matrix(), [[0.0], [3.0]])
+    np.testing.assert_array_equal(SimilarityFilter(0.5).prepare(seen(rows)).matrix(), [[0.0], [3.0]])
 
 
 def test_exactly_eps_apart_passes() -> None:
     """Similar is closer than eps, and not equally far."""
     rows = np.array([[0.0], [0.5], [3.0]])
-    assert SimilarityFilter(0.5).prepare(home(rows)).n == 3
-    assert SimilarityFilter(0.500001).prepare(home(rows)).n == 1
+    assert SimilarityFilter(0.5).prepare(seen(rows)).n == 3
+    assert SimilarityFilter(0.500001).prepare(seen(rows)).n == 1
 
 
 def test_the_norm_decides() -> None:
     """Rows that differ by 1 in four coordinates are 4, 2 and 1 apart for p = 1, 2 and infinity."""
     rows = np.vstack([np.zeros(4), np.ones(4), np.full(4, 9.0)])
-    kept = [SimilarityFilter(1.5, p=p).prepare(home(rows)).n for p in (1, 2, np.inf)]
+    kept = [SimilarityFilter(1.5, p=p).prepare(seen(rows)).n for p in (1, 2, np.inf)]
     assert kept == [3, 3, 1]
 
 
@@ -79,10 +79,10 @@ def test_agrees_with_the_oracle(seed: int, p: float) -> None:
     eps = float(random.choice([0.5, 1.0, 1.3]))
     expected = naive.similarity_filter(rows, eps, p)
     if len(expected):
-        np.testing.assert_array_equal(SimilarityFilter(eps, p=p).prepare(home(rows)).matrix(), expected)
+        np.testing.assert_array_equal(SimilarityFilter(eps, p=p).prepare(seen(rows)).matrix(), expected)
     else:
         with pytest.raises(ValueError, match="Lower eps"):
-            SimilarityFilter(eps, p=p).prepare(home(rows))
+            SimilarityFilter(eps, p=p).prepare(seen(rows))
 
 
 @pytest.mark.parametrize("far", FAR)
@@ -91,8 +91,8 @@ def test_far_rows_cost_no_digits(far: float) -> None:
     rows = attacked(far)
     rows[4] = rows[2]
     rows[4, 0] += np.float32(1e-3)
-    stay = SimilarityFilter(0.9e-3).prepare(home(rows)).n
-    leave = SimilarityFilter(1.1e-3).prepare(home(rows)).n
+    stay = SimilarityFilter(0.9e-3).prepare(seen(rows)).n
+    leave = SimilarityFilter(1.1e-3).prepare(seen(rows)).n
     assert (stay, leave) == (11, 9)
 
 
@@ -120,5 +120,5 @@ def test_what_a_rule_behind_it_must_withstand() -> None:
 def test_distances_are_euclidean_unless_told_otherwise() -> None:
     """(0, 0) and (1, 1) are 1.41 apart, and 1.26 in the norm 3."""
     rows = np.array([[0.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
-    assert SimilarityFilter(1.3).prepare(home(rows)).n == 3
-    assert SimilarityFilter(1.3, p=3).prepare(home(rows)).n == 1
+    assert SimilarityFilter(1.3).prepare(seen(rows)).n == 3
+    assert SimilarityFilter(1.3, p=3).prepare(seen(rows)).n == 1

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixtailor.kernels.medians import euclidean_median
-from mixtailor.rules import GeometricMedian
-from mixtailor.kernels.selection import medoid
 from mixtailor.intake import receive
+from mixtailor.kernels.medians import euclidean_median
+from mixtailor.kernels.selection import medoid
+from mixtailor.rules import GeometricMedian
+from mixtailor.updates import Updates
 
 OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
 ROWS = np.random.default_rng(0).normal(size=(12, 30))
@@ -120,7 +121,7 @@ def test_the_least_numbers_are_weighed_like_any_others(p: float) -> None:
 
 def test_answers_are_remembered_by_norm() -> None:
     """Several medians on one home of updates, as in a pool that is looked at as a whole."""
-    home = receive(ROWS).home
+    home = Updates.arrived(receive(ROWS))
     for p in OTHER:
         np.testing.assert_array_equal(home.at(GeometricMedian(p=p).decide(home)), GeometricMedian(p=p)(ROWS))
 

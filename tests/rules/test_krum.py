@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.rules import Krum
 
@@ -35,7 +35,7 @@ def test_requirement() -> None:
 
 def test_on_fewer_rows_than_it_needs_one_neighbour_counts() -> None:
     """Inside another rule it may run on 2f + 1 rows: of 0, 1 and 3 with f = 1, the nearest ones."""
-    point = Krum(f=1).decide(home(np.array([[0.0], [1.0], [3.0]])))
+    point = Krum(f=1).decide(seen(np.array([[0.0], [1.0], [3.0]])))
     np.testing.assert_array_equal(point.facts["scores"], [1.0, 1.0, 4.0])
 
 

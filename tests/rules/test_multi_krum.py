@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, home
+from attacked import FAR, attacked, seen
 
 from mixtailor.rules import Krum, MultiKrum
 
@@ -50,7 +50,7 @@ def test_agrees_with_the_oracle(p: float, far: float, m: int | None) -> None:
 
 def test_on_fewer_rows_than_it_needs_one_neighbour_counts() -> None:
     """A selection inside Bulyan runs on 2f + 1 rows in the end: of 0, 1 and 3 with f = 1, the nearest ones."""
-    point = MultiKrum(f=1).decide(home(np.array([[0.0], [1.0], [3.0]])))
+    point = MultiKrum(f=1).decide(seen(np.array([[0.0], [1.0], [3.0]])))
     np.testing.assert_array_equal(point.facts["scores"], [1.0, 1.0, 4.0])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.rules.reputation import distances_from_answer
-from mixtailor.updates.passes import Passes
+from mixtailor.updates import Updates
 
 ROWS = np.random.default_rng(0).normal(size=(12, 30))
 
@@ -67,7 +67,7 @@ def test_observing_reads_nothing_unless_asked():
     """No pass over the rows without updates=, and none with them where distances are known."""
     known, unknown = mt.Krum(2).aggregate(ROWS), mt.Comed().aggregate(ROWS)
     reputation = mt.Reputation()
-    with mock.patch.object(Passes, "_to_points", side_effect=AssertionError("a pass")):
+    with mock.patch.object(Updates, "distances_to", side_effect=AssertionError("a pass")):
         reputation.observe(known)
         reputation.observe(unknown)
         reputation.observe(known, ROWS)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mixtailor.rules import Bulyan
-from mixtailor.rules._scores import by_neighbours, closest, nearest, squarable
+from mixtailor.rules._scores import by_neighbours, closest, nearest
+from mixtailor.updates.geometry import in_unit
 
 
 def spread(seed: int, n: int = 9) -> np.ndarray:
@@ -28,36 +29,26 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("exponent", [-950, -560, -530, -470, 470, 530, 560, 950])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_does_not_depend_on_the_unit(seed: int, exponent: int, power: int) -> None:
-    """Units are powers of two, so that nothing is rounded; a score that is no number is zero or the largest one."""
+    """Units are powers of two, so that nothing is rounded."""
     distances = spread(seed)
+    scaled, unit = in_unit(np.ldexp(distances, exponent))
     for neighbours in (1, 4, 8):
         order, scores = by_neighbours(distances, neighbours, power)
-        found, scaled = by_neighbours(np.ldexp(distances, exponent), neighbours, power)
+        found, others = by_neighbours(scaled, neighbours, power)
         np.testing.assert_array_equal(found, order)
-        with np.errstate(over="ignore", under="ignore"):
-            expected = np.minimum(np.ldexp(scores, power * exponent), np.finfo(np.float64).max)
-        np.testing.assert_allclose(scaled, expected, rtol=1e-14)
-
-
-def test_two_near_pairs_are_told_apart_where_others_are_not_near() -> None:
-    """The squares of 3e-200 and 1e-200 are zero, and those of the other distances are not."""
-    distances = np.full((5, 5), 9.0)
-    np.fill_diagonal(distances, 0.0)
-    distances[0, 1] = distances[1, 0] = 3e-200
-    distances[2, 3] = distances[3, 2] = 1e-200
-    assert by_neighbours(distances, 1)[0].tolist() == [2, 3, 0, 1, 4]
+        np.testing.assert_allclose(others * np.ldexp(unit, -exponent) ** power, scores, rtol=1e-14)
 
 
 @pytest.mark.parametrize("exponent", [-700, -520, -400, 0, 400, 520, 700])
-def test_squarable_keeps_the_ratios_and_has_squares(exponent: int) -> None:
-    """Distances are handed on as they are where their squares are numbers, else in units of the medoid's reach."""
+def test_distances_keep_their_ratios_and_have_squares(exponent: int) -> None:
+    """Distances stay as they are where their squares are numbers, else they are in a unit near the medoid's reach."""
     points = np.array([0.0, 1.0, 3.0, 7.0, 15.0])
     distances = np.ldexp(np.abs(points[:, None] - points), exponent)
-    found = squarable(distances)
-    reach = np.sort(distances, axis=1)[:, 2].min()
-    np.testing.assert_array_equal(found, distances if abs(exponent) < 450 else distances / reach)
+    found, unit = in_unit(distances)
+    assert (unit == 1.0) == (abs(exponent) < 450) and np.frexp(unit)[0] == 0.5
+    np.testing.assert_array_equal(found * unit, distances)
     assert (found[~np.eye(5, dtype=bool)] ** 2 > 0).all() and np.isfinite(found**2).all()
-    assert not squarable(np.zeros((3, 3))).any()
+    assert not in_unit(np.zeros((3, 3)))[0].any()
 
 
 @pytest.mark.parametrize("exponent", [-700, 700])

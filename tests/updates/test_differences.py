@@ -1,21 +1,20 @@
 """Differences to a base are what a rule sees, and are never made. That all rules agree on them is a law elsewhere."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import samples
 
 import mixtailor as mt
-from mixtailor.updates import receive
-from mixtailor.updates import Call
-from mixtailor.updates.differences import Differences
-from mixtailor.intake import Arrival
+from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 
 def _differences(models, base, scales=None):
     received = receive([*models, base])
-    home = Differences(received.home, Call(), scales)
-    home.arrival = Arrival(home, {}, len(models), received.restore, received.flatten)
-    return home
+    n = len(models)
+    return dataclasses.replace(received, received=tuple(range(n)), n=n, base=True, scales=scales)
 
 
 def _models(n=13, seed=0):
@@ -59,7 +58,7 @@ def test_small_differences_of_large_weights_keep_their_digits():
     """Differences of float32 models come from the models, and are exact where they can be."""
     base = np.full(1000, 1000.0, np.float32)
     steps = np.float32(2.0**-13) * np.arange(1, 6, dtype=np.float32)
-    home = _differences([base + step for step in steps], base)
-    np.testing.assert_array_equal(home.norms(np.inf), steps)
-    np.testing.assert_array_equal(home.at(home.row(0)), np.full(1000, steps[0]))
+    rows = Updates.arrived(_differences([base + step for step in steps], base))
+    np.testing.assert_array_equal(rows.norms(np.inf), steps)
+    np.testing.assert_array_equal(rows.at(rows.row(0)), np.full(1000, steps[0]))
     np.testing.assert_array_equal(mt.Comed()(_differences([base + step for step in steps], base)), base * 0 + steps[2])

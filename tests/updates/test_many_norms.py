@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.rules.geometric_median import together
-from mixtailor.updates import Median
 from mixtailor.intake import receive
+from mixtailor.rules.geometric_median import together
+from mixtailor.updates import Median, Updates
 
 NORMS = (1.0, 2.0, 3.0, 7.5, 16.0, math.inf)
 
@@ -17,10 +17,10 @@ NORMS = (1.0, 2.0, 3.0, 7.5, 16.0, math.inf)
 def test_a_tuple_of_norms_is_each_norm_alone(scale) -> None:
     """Also where the sixteenth powers under- or overflow."""
     rows = (scale * np.random.default_rng(0).normal(size=(7, 300))).astype(np.float32)
-    home = receive(rows).home
-    together = home.distances_to(home.columns(Median()), NORMS)
+    view = Updates.arrived(receive(rows))
+    together = view.distances_to(view.columns(Median()), NORMS)
     for p, found in zip(NORMS, together, strict=True):
-        alone = receive(rows).home
+        alone = Updates.arrived(receive(rows))
         np.testing.assert_allclose(found, alone.distances_to(alone.columns(Median()), p), rtol=1e-12)
         expected = np.abs(rows.astype(float) / scale - np.median(rows.astype(float) / scale, axis=0))
         largest = expected.max(axis=1)
@@ -32,11 +32,11 @@ def test_a_tuple_of_norms_is_each_norm_alone(scale) -> None:
 def test_many_points_are_each_point_alone(scale) -> None:
     """Bit for bit, one of them a row itself, each in its own norm."""
     rows = (scale * np.random.default_rng(0).normal(size=(6, 500))).astype(np.float32)
-    home = receive(rows).home
+    view = Updates.arrived(receive(rows))
     weights = [*np.random.default_rng(1).dirichlet(np.ones(6), size=5), np.eye(6)[2]]
-    found = home.distances_to_each([home.combine(each) for each in weights], NORMS)
+    found = view.distances_to_each([view.combine(each) for each in weights], NORMS)
     for each, p, distances in zip(weights, NORMS, found, strict=True):
-        np.testing.assert_array_equal(distances, home._to_points(home.combine(each), p))
+        np.testing.assert_array_equal(distances, view.distances_to_each([view.combine(each)], [p])[0])
 
 
 def test_medians_side_by_side_are_each_median_alone() -> None:
@@ -46,6 +46,6 @@ def test_medians_side_by_side_are_each_median_alone() -> None:
     far = random.normal(size=(9, 40))
     far[0] *= 1e8
     for rows in (random.normal(size=(9, 40)), far, np.repeat(random.normal(size=(1, 40)), 9, axis=0)):
-        home = receive(rows).home
-        for rule, point in zip(medians, together(medians, home), strict=True):
-            np.testing.assert_array_equal(home.at(point), rule(rows))
+        view = Updates.arrived(receive(rows))
+        for rule, point in zip(medians, together(medians, view), strict=True):
+            np.testing.assert_array_equal(view.at(point), rule(rows))

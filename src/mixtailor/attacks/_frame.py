@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mixtailor._types import Floats
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks.base import Scene
 from mixtailor.updates import Combination, Deviation, Point, Updates
-from mixtailor._types import Floats
 
 __all__ = ["Frame", "frame_of", "principal"]
 

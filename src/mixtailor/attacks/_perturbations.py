@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._formulas import length, sign
 from mixtailor.attacks.base import Line, Linear, Scene
 from mixtailor.updates import Deviation
-from mixtailor._types import Floats
 
 __all__ = ["Away", "Direction", "squares"]
 

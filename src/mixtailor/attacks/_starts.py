@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixtailor._checks import listing, refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks._frame import Frame, frame_of
 from mixtailor.attacks.alie import ALIE
@@ -19,7 +20,6 @@ from mixtailor.attacks.tailored import Tailored
 from mixtailor.attacks.twin_outliers import TwinOutliers
 from mixtailor.attacks.zero import Zero
 from mixtailor.updates import Combination, Point
-from mixtailor._types import Floats
 
 __all__ = ["SIMPLE", "Start", "moved", "started"]
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 
 from mixtailor._checks import check_f, listing, refuse
-from mixtailor.rules.part import Part
+from mixtailor._types import Floats
 from mixtailor.intake import Arrival, receive
 from mixtailor.intake.arrays import is_array, is_torch
+from mixtailor.rules.part import Part
 from mixtailor.updates import Combination, Faulty, Point, Updates
-from mixtailor._types import Floats
 
 __all__ = ["Attack", "Crafted", "Line", "Linear", "Scene"]
 

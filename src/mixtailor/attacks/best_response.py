@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_fraction, refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
 from mixtailor.attacks._starts import SIMPLE, Start, moved, started
@@ -16,7 +17,6 @@ from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point
-from mixtailor._types import Floats
 
 __all__ = ["BestResponse", "quantile"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._evolution import first_below
 from mixtailor.attacks.adaptive import Adaptive
 from mixtailor.attacks.base import Attack, Scene
@@ -16,11 +17,10 @@ from mixtailor.attacks.best_response import BestResponse
 from mixtailor.attacks.optimal_tailored import OptimalTailored
 from mixtailor.attacks.subsample_mimic import SubsampleMimic
 from mixtailor.attacks.trials import Outcome, Trials
+from mixtailor.intake import receive
 from mixtailor.mixing import MixTailor, paper_pool
 from mixtailor.rules import Krum, Rule, Subsampled
-from mixtailor.intake import receive
 from mixtailor.updates import Updates
-from mixtailor._types import Floats
 
 __all__ = ["Complexity", "Mimicry", "attack_complexity", "mimicry"]
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks._frame import frame_of
@@ -17,7 +18,6 @@ from mixtailor.attacks.knowledge import Sees
 from mixtailor.attacks.trials import Outcome, Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point, Updates
-from mixtailor._types import Floats
 
 __all__ = ["Form", "OptimalTailored"]
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from mixtailor._checks import check_count, refuse
+from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
 from mixtailor.attacks._starts import SIMPLE, moved, started
@@ -17,7 +18,6 @@ from mixtailor.attacks.line_search import golden
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
 from mixtailor.updates import Combination, Point
-from mixtailor._types import Floats
 
 __all__ = ["PoolAttack", "Problem"]
 

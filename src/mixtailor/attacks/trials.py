@@ -244,4 +244,3 @@ def _norms(part: object) -> set[float]:
     own = {float(part.p)} if isinstance(part, Krum) else set()
     values = (getattr(part, item.name) for item in dataclasses.fields(part))  # type: ignore[arg-type]  # a dataclass
     return own.union(*(_norms(value) for value in values))
-

@@ -22,4 +22,3 @@ class Readings:
             self.passes += share
             if self.show is not None:
                 self.show(self.passes)
-

@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from mixtailor._checks import refuse
-from mixtailor.storage.files import checkpoints
 from mixtailor.kernels.space import to_bfloat16
+from mixtailor.storage.files import checkpoints
 from mixtailor.storage.files.formats import SUFFIXES
 
 __all__ = ["check_names", "check_out", "write"]

@@ -3,18 +3,19 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mixtailor._checks import refuse
 from mixtailor.cli._output import Json, say, show_json
-from mixtailor.cli._progress import Readings, watched
+from mixtailor.cli._progress import Readings
 from mixtailor.cli._writing import check_names, check_out, write
+from mixtailor.intake import Arrival
 from mixtailor.mixing.registry import make
 from mixtailor.rules import Rule
-from mixtailor.intake import Arrival
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 

@@ -12,8 +12,8 @@ from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.intake.arrays import restored
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.layout import Path as LayerPath
+from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.files import checkpoints
 from mixtailor.storage.files.formats import SUFFIXES, contents

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._checks import plural, refuse
+from mixtailor._checks import refuse
 from mixtailor.intake.arrays import is_array, read
 from mixtailor.storage.kinds import Kind, Unfit
 
@@ -95,7 +95,9 @@ def _type_name(item: object) -> str:
     return "None" if item is None else type(item).__name__
 
 
-def structures_of(items: Sequence[Any], read_one: Callable[[Any], Structure]) -> tuple[list[Structure | None], dict[int, str]]:
+def structures_of(
+    items: Sequence[Any], read_one: Callable[[Any], Structure]
+) -> tuple[list[Structure | None], dict[int, str]]:
     """The arrays of each update, None where there are none, and what is wrong with those."""
     rows: list[Structure | None] = []
     faults: dict[int, str] = {}
@@ -126,9 +128,8 @@ def settle(rows: list[Structure | None], faults: dict[int, str]) -> Layout:
     if others and others[0][1] == count:
         one, other = (_kinds(rows, signatures, signature) for signature in (most, others[0][0]))
         refuse(
-            f"Updates need one structure, and {plural(count, 'update')} and {plural(count, 'update')} disagree. Update "
-            f"{signatures.index(others[0][0])} is {_difference(other, one)}, unlike update {signatures.index(most)}. "
-            "There is no majority that decides which is right."
+            f"Updates need one structure that most of them have, and {count} of {len(rows)} have each of two: update "
+            f"{signatures.index(others[0][0])} is {_difference(other, one, f'update {signatures.index(most)} has')}."
         )
     if not most:
         refuse("Updates need at least one array in every row and hold none.")
@@ -169,16 +170,16 @@ def _usual(kinds: list[Kind]) -> Kind:
     return Counter(kinds).most_common(1)[0][0]
 
 
-def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind]) -> str:
+def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = "most have") -> str:
     """How the structure of an update differs from that of most."""
     for path, kind in usual.items():
         if path not in kinds:
             return f"without {named(path)}"
         own = kinds[path]
         if own.shape != kind.shape:
-            return f"of shape {_short_shape(own.shape)} where most have {_short_shape(kind.shape)}{_where(path)}"
+            return f"of shape {_short_shape(own.shape)} where {others} {_short_shape(kind.shape)}{_where(path)}"
         if own.discrete != kind.discrete:
-            return f"of type {own.name} where most have {kind.name}{_where(path)}"
+            return f"of type {own.name} where {others} {kind.name}{_where(path)}"
         if own.by_columns != kind.by_columns:
             return f"stored by {'columns' if own.by_columns else 'rows'} where most are not{_where(path)}"
     extra = [path for path in kinds if path not in usual]

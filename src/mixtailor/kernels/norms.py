@@ -327,7 +327,7 @@ def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats,
 
 @kernel
 def added(parts: Floats, powers: Floats, raw: NDArray[np.bool_]) -> Floats:
-    """Lengths of vectors from those of their parts, (R, P, k) to (P, k): l_p lengths of any size, maxima for infinite p.
+    """Lengths of vectors, of any size, from those of their parts: (R, P, k) to (P, k).
 
     A plane that is `raw` holds sums of powers, which are added as they are.
     """

@@ -1,12 +1,12 @@
 """A space: arithmetic on blocks. A block is all rows of a storage over one range of coordinates.
 
-A storage says where its rows are; its space computes with them. `Numba` passes row addresses to the numba kernels, so that
-a matrix, a list of arrays and the layers of a model are all read in place. `mixtailor.kernels.tensors` has the same
-functions for torch tensors on a device.
+A storage says where its rows are; its space computes with them. `Numba` passes row addresses to the numba kernels, so
+that a matrix, a list of arrays and the layers of a model are all read in place. `mixtailor.kernels.tensors` has the
+same functions for torch tensors on a device.
 
 Lengths have the full range of float64: a sum of p-th powers that overflows or vanishes inside a block is formed again
-there, in the unit of its own largest difference, while the block is still in the cache. Nothing above this module repairs
-a sum.
+there, in the unit of its own largest difference, while the block is still in the cache. Nothing above this module
+repairs a sum.
 """
 
 from abc import ABC, abstractmethod

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from mixtailor._checks import check_positive, check_rows, listing, plural, refuse
+from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
 from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
 from mixtailor.updates import Point, Updates
-from mixtailor.intake import Arrival
 
 __all__ = ["MixTailor"]
 

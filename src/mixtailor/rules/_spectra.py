@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mixtailor.updates import Updates
 from mixtailor._types import Floats
+from mixtailor.updates import Updates
 
 __all__ = ["Spread", "largest_spread", "products_about_medoid"]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from mixtailor._checks import FaultError, check_rows, fault_message, refuse
+from mixtailor.intake import Arrival, receive
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.part import Part
 from mixtailor.updates import Call, Faulty, Updates
 from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
-from mixtailor.intake import Arrival, receive
 
 if TYPE_CHECKING:
     from mixtailor._types import Floats

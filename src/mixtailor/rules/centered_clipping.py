@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive
+from mixtailor.kernels.selection import medoid
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor.kernels.selection import medoid
 
 __all__ = ["CenteredClipping"]
 

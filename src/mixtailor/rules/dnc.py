@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
+from mixtailor._types import Integers
 from mixtailor.rules._spectra import Spread, largest_spread, products_about_medoid
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor._types import Integers
 
 __all__ = ["DnC"]
 

@@ -13,7 +13,6 @@ from mixtailor.updates import Point, Updates
 __all__ = ["FLTrust"]
 
 
-
 @dataclass(frozen=True)
 class FLTrust(Rule):
     r"""Rows count as far as they point where the server's own update points, and are given its length.

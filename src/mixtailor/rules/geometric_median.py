@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive
+from mixtailor._types import Floats
 from mixtailor.kernels.medians import euclidean_median, extrapolated, inverse_weights
+from mixtailor.kernels.selection import median
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.updates import Combination, Median, Point, Updates
-from mixtailor._types import Floats
-from mixtailor.kernels.selection import median
 
 __all__ = ["GeometricMedian", "answer_key", "together"]
 
@@ -92,9 +92,7 @@ class GeometricMedian(Rule):
 
     def _euclidean(self, updates: Updates) -> Point:
         middle, products, distances = updates.about_medoid()
-        found = euclidean_median(
-            distances, products, middle, SMOOTHING, float(self.tolerance), self.limit or 10_000
-        )
+        found = euclidean_median(distances, products, middle, SMOOTHING, float(self.tolerance), self.limit or 10_000)
         return self._finish(updates, *found)
 
     def _by_passes(self, updates: Updates) -> Point:

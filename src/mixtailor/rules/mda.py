@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count
+from mixtailor._types import Floats, Integers
 from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor._types import Floats, Integers
 
 __all__ = ["MDA"]
 

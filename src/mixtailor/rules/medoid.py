@@ -10,6 +10,7 @@ from mixtailor.updates import Point, Updates
 
 __all__ = ["Medoid"]
 
+
 @dataclass(frozen=True)
 class Medoid(Rule):
     r"""The one row with the least sum of distances to all others.

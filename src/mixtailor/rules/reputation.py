@@ -10,11 +10,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from mixtailor._checks import refuse
-from mixtailor.rules.aggregation import Aggregation
-from mixtailor.updates import Faulty
 from mixtailor._types import Floats
-from mixtailor.kernels.selection import median
 from mixtailor.intake import receive
+from mixtailor.kernels.selection import median
+from mixtailor.rules.aggregation import Aggregation
+from mixtailor.updates import Faulty, Updates
 
 __all__ = ["Observer", "Reputation", "Standing"]
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count
+from mixtailor._types import Floats, Integers
 from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import closest
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
-from mixtailor._types import Floats, Integers
 
 __all__ = ["SMEA"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixtailor.storage.files.opened import CompressedArray, FileArray
 from mixtailor.storage.files.formats import contents
+from mixtailor.storage.files.opened import CompressedArray, FileArray
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,7 @@ class Group(ABC):
 
     @abstractmethod
     def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
-        """Lengths over all coordinates from those over each slice, (P, k); planes that are `raw` hold sums of powers."""
+        """Lengths over all coordinates, (P, k), from those over each slice; `raw` planes hold sums of powers."""
 
     @abstractmethod
     def agreed(self, values: Any) -> Any:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from mixtailor._checks import FaultError
+from mixtailor._types import Floats
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
 from mixtailor.testing.robustness import excess
-from mixtailor._types import Floats
 
 __all__ = ["LAWS", "Case", "FixedKey", "LawError", "garbage"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor.rules.base import KeySource, Rule
 from mixtailor._types import Floats
+from mixtailor.rules.base import KeySource, Rule
 
 __all__ = ["Worst", "climb", "excess"]
 

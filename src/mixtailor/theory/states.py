@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from mixtailor._checks import check_f, refuse
 from mixtailor.attacks.base import Scene
+from mixtailor.intake import receive
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule
 from mixtailor.theory._needs import Floats
 from mixtailor.theory.estimates import Interval
-from mixtailor.intake import receive
 from mixtailor.updates import Combination, Updates
 
 __all__ = ["Round", "State", "check_states", "intervals", "members"]

@@ -94,9 +94,7 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
     reader.fill(partial(_combination, reader, source, weights[used], used, result), source.runs())
 
 
-def _combination(
-    reader: Any, source: Any, weights: Floats, used: Integers, result: Any, start: int, stop: int
-) -> Any:
+def _combination(reader: Any, source: Any, weights: Floats, used: Integers, result: Any, start: int, stop: int) -> Any:
     block = source.block(start, stop)
     if len(used) < source.n:
         block = reader.space.take(block, used)

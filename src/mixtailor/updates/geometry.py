@@ -4,11 +4,12 @@ A row of weights :math:`c` with sum zero stands for the vector :math:`\sum_i c_i
 vectors follow from the squared distances :math:`D` alone: :math:`-\frac12 c^T D c'`. A row of weights with another sum
 is completed to sum zero by the origin, one more point of the geometry.
 
-Squared distances lose the digits of the honest rows when one row is far away. So everything is expressed about the medoid
-of the rows that take part, and where one of them is more than `FAR` median distances away, the inner products about the
-medoid are accumulated from the differences themselves: one more reading, exact to rounding.
+Squared distances lose the digits of the honest rows when one row is far away. So everything is expressed about the
+medoid of the rows that take part, and where one of them is more than `FAR` median distances away, the inner products
+about the medoid are accumulated from the differences themselves: one more reading, exact to rounding.
 """
 
+import weakref
 from typing import NamedTuple, Protocol, final
 
 import numpy as np
@@ -98,9 +99,16 @@ class Geometry:
     """
 
     def __init__(self, rows: Measured) -> None:
-        self.rows = rows
+        # Not a reference: a cycle would keep the memory of the updates, and open files, until the collector runs.
+        self._rows = weakref.ref(rows)
         self._known: dict[bytes, Centred] = {}
         self._accumulated: dict[tuple[int, bool], Floats] = {}
+
+    @property
+    def rows(self) -> Measured:
+        rows = self._rows()
+        assert rows is not None, "the rows outlive their geometry"
+        return rows
 
     def centred(self, points: Integers) -> Centred:
         """The inner products of some points about a medoid of them."""

@@ -30,17 +30,21 @@ class Reader:
     """Reads a storage, range by range.
 
     Sums are formed in the order of the ranges, whatever the threads do: the same bits every time. Where a sum is not
-    finite, or a vector that a query made was not, the rows are searched for non-finite entries, and those that have some
-    are reported by `Faulty`.
+    finite, or a vector that a query made was not, the rows are searched for non-finite entries, and those that have
+    some are reported by `Faulty`.
 
     Parameters
     ----------
     storage : Rows
     received : tuple of int
-        The index of each row among the updates as received. A base that the storage has after them is not counted.
+        The index of each row among the updates as received.
     group : Group
     watch : callable, optional
         Is told after each range which share of all coordinates was read.
+    base : bool
+        Whether the last row of the storage is a base that the others are differences to.
+    scales : array, optional
+        With a base: a factor for each difference.
     """
 
     def __init__(
@@ -49,8 +53,12 @@ class Reader:
         received: tuple[int, ...],
         group: Group = ALONE,
         watch: Callable[[float], None] | None = None,
+        *,
+        base: bool = False,
+        scales: Floats | None = None,
     ) -> None:
         self.storage, self.received, self.group, self.watch = storage, received, group, watch
+        self.base, self.scales = base, scales
         self.space = storage.space
         self.examined = False  # all rows are known to be finite
         self._finite: list[Any] = []
@@ -59,9 +67,10 @@ class Reader:
 
     def only(self, rows: Sequence[int]) -> "Reader":
         """A reader of some rows; a base after them stays."""
-        kept = [*rows, *range(len(self.received), self.storage.n)]
+        storage = self.storage.only([*rows, *range(len(self.received), self.storage.n)])
         received = tuple(self.received[row] for row in rows)
-        return Reader(self.storage.only(kept), received, self.group, self.watch)
+        scales = None if self.scales is None else self.scales[list(rows)]
+        return Reader(storage, received, self.group, self.watch, base=self.base, scales=scales)
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -147,4 +156,6 @@ class Reader:
         """Report the rows that changed while they were read."""
         changed = self.storage.changed()
         if changed:
-            raise Faulty([self.received[row] for row in changed if row < len(self.received)], next(iter(changed.values())))
+            raise Faulty(
+                [self.received[row] for row in changed if row < len(self.received)], next(iter(changed.values()))
+            )

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 
-from mixtailor._types import Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.sampling import draw
@@ -88,18 +88,25 @@ class Updates:
             Is told after each range which share of all coordinates was read.
         """
         rows = tuple(range(storage.n - base)) if received is None else tuple(received)
-        return cls._stored(Reader(storage, rows, group, watch), call or Call(), base, scales)
+        return cls._stored(Reader(storage, rows, group, watch, base=base, scales=scales), call or Call())
 
     @classmethod
     def arrived(cls, arrival: Arrival, call: Call | None = None) -> "Updates":
         """The updates of an arrival whose structure is sound."""
-        reader = Reader(arrival.storage, arrival.received, arrival.group, arrival.watch)
-        return cls._stored(reader, call or Call(), arrival.base, arrival.scales)
+        reader = Reader(
+            arrival.storage,
+            arrival.received,
+            arrival.group,
+            arrival.watch,
+            base=arrival.base,
+            scales=arrival.scales,
+        )
+        return cls._stored(reader, call or Call())
 
     @classmethod
-    def _stored(cls, reader: Reader, call: Call, base: bool, scales: Floats | None) -> "Updates":
-        source = Stored(reader)
-        if not base:
+    def _stored(cls, reader: Reader, call: Call) -> "Updates":
+        source, scales = Stored(reader), reader.scales
+        if not reader.base:
             return cls(Basis(reader, source), source, call)
         n = source.n - 1
         basis, rows = Basis(reader, source, base=n), Differences(source, scales)
@@ -156,11 +163,13 @@ class Updates:
         """All rows on a range of coordinates, in the form that the space takes."""
         return self.source.block(start, stop)
 
+    def coordinates(self, which: Integers) -> Array:
+        """Single coordinates of all rows, in ascending order: a small numpy matrix."""
+        return self.source.coordinates(which)
+
     def only(self, rows: Sequence[int]) -> "Updates":
         """These of the received updates, as if the others had never arrived."""
-        scales = self.source.scales if isinstance(self.source, Differences) else None
-        kept = None if scales is None else scales[list(rows)]
-        return Updates._stored(self.reader.only(rows), self.call, self.basis.base is not None, kept)
+        return Updates._stored(self.reader.only(rows), self.call)
 
     def _as_received(self) -> bool:
         """Whether these are the received updates, all of them."""
@@ -183,7 +192,7 @@ class Updates:
     @property
     def everything(self) -> "Updates":
         """All stored rows, whatever this view has made of them."""
-        return Updates._stored(self.reader, self.call, self.basis.base is not None, None)
+        return Updates._stored(self.reader, self.call)
 
     # The call.
 
@@ -366,10 +375,8 @@ class Updates:
     def lengths(self, norms: Sequence[float]) -> list[Floats]:
         """The l_p distances between the rows in the unit 1, whether or not they can be squared."""
         found = self.distances(tuple(norms))
-        if self._weights is not None:
-            units = [self._known[p][1] for p in norms]
-        else:
-            units = [self.basis.unit(p) for p in norms]
+        mixed = self._weights is not None
+        units = [self._known[p][1] if mixed else self.basis.unit(p) for p in norms]
         return [between if unit == 1.0 else between * unit for between, unit in zip(found, units, strict=True)]
 
     def _measure_mixed(self, norms: Sequence[float]) -> None:

@@ -1,16 +1,16 @@
-"""Slices of all ranks' vectors, from each rank to each, and the answer's slices back."""
+"""Slices of all ranks' vectors, from each rank to each, and the slices of the result back."""
 
 from typing import Any, TypeAlias
 
 import torch
 
-from mixtailor.updates import Call
-from mixtailor.updates.dense import Dense
-from mixtailor.updates.engine import addresses_of
-from mixtailor.updates.sharded import Sharded
-from mixtailor.updates.shards import Shards
+from mixtailor._checks import refuse
+from mixtailor.engines.distributed.ranks import Ranks
+from mixtailor.intake import Arrival, receive
+from mixtailor.kernels.space import addresses_of
+from mixtailor.storage import Matrix, Shard
 
-__all__ = ["Exchange", "Form"]
+__all__ = ["Exchange", "Form", "sharded"]
 
 Form: TypeAlias = tuple[int, torch.dtype]  # the number of coordinates, and their type
 
@@ -41,11 +41,9 @@ class _Room:
             self.matrix = self.rows.numpy() if self.plain else None
             self.addresses = None if self.matrix is None else addresses_of(self.matrix)
 
-    def home(self) -> Dense | None:
+    def storage(self) -> Matrix | None:
         """The rows in place, where they can be aggregated as they are."""
-        if self.matrix is None:
-            return None
-        return Dense(self.matrix, Call(), range(len(self.matrix)), self.addresses)
+        return None if self.matrix is None else Matrix(self.matrix, self.addresses)
 
 
 def _wire(tensor: torch.Tensor) -> torch.Tensor:
@@ -65,44 +63,46 @@ class Exchange:
         This rank's vector, flat; zeros if it is not of the form that is expected.
     """
 
-    def __init__(self, tensor: torch.Tensor, form: Form, shards: Shards) -> None:
+    def __init__(self, tensor: torch.Tensor, form: Form, ranks: Ranks) -> None:
         d, dtype = form
-        shards.cover(d)
+        ranks.cover(d)
         if (tensor.numel(), tensor.dtype) != form:
             self.flat = torch.zeros(d, dtype=dtype, device=tensor.device)
         elif tensor.dim() == 1 and tensor.is_contiguous() and not tensor.requires_grad:
             self.flat = tensor  # the usual case, with two tensors less to make
         else:
             self.flat = tensor.detach().reshape(-1)
-        self._shards, own = shards, shards.stop - shards.start
+        self._ranks, own = ranks, ranks.stop - ranks.start
         self._key = dtype, tensor.device
         room = _rooms.pop(self._key, None)  # whoever takes it has it alone
-        if room is None or not room.holds(shards.count * own):
-            room = _Room(shards.count * own, dtype, tensor.device)
-        room.shape(shards.count, own)
+        if room is None or not room.holds(ranks.count * own):
+            room = _Room(ranks.count * own, dtype, tensor.device)
+        room.shape(ranks.count, own)
         self._room, self._wire = room, _wire(self.flat)
-        self._answer: Any = None
+        self._result: Any = None
         size = self._wire.numel() // d if d else 1
-        self._widths = [(stop - start) * size for start, stop in shards.places]
-        shards.all_to_all(room.wire, self._wire, [own * size] * shards.count, self._widths)
+        self._widths = [(stop - start) * size for start, stop in ranks.places]
+        ranks.all_to_all(room.wire, self._wire, [own * size] * ranks.count, self._widths)
 
     def __enter__(self) -> "Exchange":
         return self
 
-    def home(self, faults: dict[int, str], reference: torch.Tensor | None) -> Sharded:
-        """The rows that are sound."""
-        rows, shards = self._room.rows, self._shards
-        own = None if faults or reference is not None else self._room.home()
+    def arrival(self, faults: dict[int, str], reference: torch.Tensor | None) -> Arrival:
+        """The updates that are sound, on this rank's slice."""
+        rows, ranks = self._room.rows, self._ranks
+        own = None if faults or reference is not None else self._room.storage()
         if own is None:
-            kept = [row for row in range(shards.count) if row not in faults]
-            return Sharded.of(rows[kept] if faults else rows, shards, faults=faults)
-        # The answer may go where this rank's slice came from.
-        self._answer = self.flat.numpy()[shards.start : shards.stop]
-        return Sharded.of(own, shards, answer=self._answer)
+            kept = [row for row in range(ranks.count) if row not in faults]
+            return sharded(rows[kept] if faults else rows, ranks, faults=faults)
+        # The result may go where this rank's slice came from.
+        self._result = self.flat.numpy()[ranks.start : ranks.stop]
+        storage = Shard(own, ranks.start, ranks.d, self._result)
+        n = ranks.count
+        return Arrival(storage, tuple(range(n)), {}, n, _as_it_is, _as_it_is, group=ranks)
 
     def __exit__(self, kind: object, *_error: object) -> None:
         if kind is not None:  # an answer that was begun there
-            self.flat[self._shards.start : self._shards.stop] = self._room.rows[self._shards.rank]
+            self.flat[self._ranks.start : self._ranks.stop] = self._room.rows[self._ranks.rank]
         _rooms[self._key] = self._room
 
     def spread(self, own: Any, owner: int | None) -> None:
@@ -110,14 +110,40 @@ class Exchange:
 
         A rank whose vector is the answer, the owner, has it already.
         """
-        shards = self._shards
+        ranks = self._ranks
         if own is None:
             self.flat.zero_()
             return
-        if shards.rank != owner and own is not self._answer:
-            self.flat[shards.start : shards.stop] = torch.as_tensor(own)
+        if ranks.rank != owner and own is not self._result:
+            self.flat[ranks.start : ranks.stop] = torch.as_tensor(own)
         # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
         parts = self._wire.split_with_sizes(self._widths)
-        sent = [None if rank == owner else parts[shards.rank] for rank in range(shards.count)]
-        for message in shards.exchange(sent, parts if shards.rank != owner else [None] * shards.count):
+        sent = [None if rank == owner else parts[ranks.rank] for rank in range(ranks.count)]
+        for message in ranks.exchange(sent, parts if ranks.rank != owner else [None] * ranks.count):
             message.wait()
+
+
+def _as_it_is(vector: Any, *_left: object) -> Any:
+    return vector
+
+
+def sharded(rows: Any, ranks: Ranks, *, faults: "dict[int, str] | None" = None) -> Arrival:
+    """Receive updates in any form, each on this rank's coordinates. A reference and the result are slices, too.
+
+    Parameters
+    ----------
+    rows : array, tensor or sequence
+        The updates that are sound, in their order.
+    ranks : Ranks
+    faults : dict, optional
+        Updates that are not among them, and what is wrong with each; the same on all ranks.
+    """
+    known, own = dict(faults or {}), receive(rows)
+    if own.faults:
+        refuse(f"Rows {sorted(own.faults)} of this slice are not of the shape or type of the others.")
+    if own.storage.d != ranks.stop - ranks.start:
+        refuse(f"This rank's slice needs {ranks.stop - ranks.start} coordinates and has {own.storage.d}.")
+    n = own.n + len(known)
+    received = tuple(row for row in range(n) if row not in known)
+    storage = Shard(own.storage, ranks.start, ranks.d)
+    return Arrival(storage, received, known, n, own.restore, own.flatten, group=ranks)

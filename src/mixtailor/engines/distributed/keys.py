@@ -5,10 +5,10 @@ from typing import SupportsBytes
 
 import numpy as np
 
+from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.base import KeySource
-from mixtailor.updates.shards import Shards
 
 __all__ = ["SharedKey", "Told", "source_of"]
 
@@ -16,13 +16,13 @@ __all__ = ["SharedKey", "Told", "source_of"]
 class Told:
     """The key that the first rank has told the others by the time that it is used."""
 
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
+    def __init__(self, ranks: Ranks) -> None:
+        self._ranks = ranks
         self.value: bytes | None = None
 
     def __bytes__(self) -> bytes:
         if self.value is None:
-            self._shards.settle()
+            self._ranks.settle()
         assert self.value is not None, "whoever hears the key keeps it here"
         return self.value
 
@@ -33,7 +33,7 @@ class SharedKey:
 
     Parameters
     ----------
-    shards : Shards
+    ranks : Ranks
         The ranks that share them, and nobody else.
     source : KeySource
         Where the first rank takes them from; that of other ranks is not asked.
@@ -41,13 +41,13 @@ class SharedKey:
         Keys that come with something else, by purpose; each is given out once.
     """
 
-    shards: Shards
+    ranks: Ranks
     source: KeySource
     known: dict[str, SupportsBytes] = dataclasses.field(default_factory=dict)
 
     def key(self, purpose: str) -> SupportsBytes:
         if purpose in self.known:
             return self.known.pop(purpose)
-        self.shards.settle()  # all may start again there, and a key is given out once
-        own = bytes(self.source.key(purpose)) if self.shards.rank == 0 else bytes(KEY_BYTES)
-        return bytes(self.shards.from_first(np.frombuffer(own, np.uint8)).tobytes())
+        self.ranks.settle()  # all may start again there, and a key is given out once
+        own = bytes(self.source.key(purpose)) if self.ranks.rank == 0 else bytes(KEY_BYTES)
+        return bytes(self.ranks.agreed(np.frombuffer(own, np.uint8)).tobytes())

@@ -14,16 +14,16 @@ import torch
 import torch.distributed as dist
 
 from mixtailor._checks import refuse
+from mixtailor._types import Integers
 from mixtailor.engines.distributed.alike import computing, host
 from mixtailor.engines.distributed.exchange import Exchange, Form
 from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
+from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
-from mixtailor._types import Integers
 from mixtailor.updates.points import only_row
-from mixtailor.updates.shards import Shards
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 
@@ -87,30 +87,30 @@ def robust_all_reduce(
         raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
     if tensor.dtype not in TYPES:
         raise TypeError(f"robust_all_reduce needs one of {[str(kind) for kind in TYPES]} and got {tensor.dtype}.")
-    shards = Shards(0, group)
-    source = _source(wanted, shards) if entropy is None else entropy
-    standing, key = _met(shards), Told(shards)
+    ranks = Ranks(0, group)
+    source = _source(wanted, ranks) if entropy is None else entropy
+    standing, key = _met(ranks), Told(ranks)
     form, faults = standing.guess(), dict[int, str]()
-    _tell(tensor, source, shards, standing, key)
+    _tell(tensor, source, ranks, standing, key)
     while True:
         try:
             if form is None:
-                shards.settle()  # whatever they agree on is something else
+                ranks.settle()  # whatever they agree on is something else
                 continue
-            with Exchange(tensor, form, shards) as exchange, threads.shared(standing.neighbours):
+            with Exchange(tensor, form, ranks) as exchange, threads.shared(standing.neighbours):
                 result = wanted.aggregate(
-                    exchange.home(faults, reference),
-                    reference=None if reference is None else reference.detach().reshape(-1)[shards.start : shards.stop],
-                    entropy=SharedKey(shards, source, {"preaggregation": key}),
+                    exchange.arrival(faults, reference),
+                    reference=None if reference is None else reference.detach().reshape(-1)[ranks.start : ranks.stop],
+                    entropy=SharedKey(ranks, source, {"preaggregation": key}),
                     on_fault=on_fault,
                 )
-                shards.settle()
+                ranks.settle()
             break
         except _Otherwise as agreed:
             form, faults = agreed.form, agreed.faults
     # A rank whose own vector is the answer is sent nothing.
-    exchange.spread(result.update, only_row(result.weights) if shards.alike and result.weights is not None else None)
-    if shards.rank in faults:
+    exchange.spread(result.update, only_row(result.weights) if ranks.alike and result.weights is not None else None)
+    if ranks.rank in faults:
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
             f"coordinates of {tensor.dtype}, most have {form[0]} of {form[1]}. The others went "
@@ -122,9 +122,9 @@ def robust_all_reduce(
     return result if result.update is None else result.with_update(tensor)
 
 
-def _source(rule: Rule, shards: Shards) -> KeySource:
+def _source(rule: Rule, ranks: Ranks) -> KeySource:
     """Where the rule has its keys from; that of other ranks than the first is never asked, nor looked for."""
-    return source_of(rule) if shards.rank == 0 else SystemEntropy()
+    return source_of(rule) if ranks.rank == 0 else SystemEntropy()
 
 
 class _Otherwise(Exception):  # no error, but a turn that all ranks take together
@@ -171,19 +171,19 @@ _KEPT = 1000  # forms: a model's layers, not every length that ever was
 _standings: "WeakKeyDictionary[dist.ProcessGroup, _Standing]" = WeakKeyDictionary()
 
 
-def _met(shards: Shards) -> _Standing:
+def _met(ranks: Ranks) -> _Standing:
     """What the ranks know of one another; in the first call of a group they tell it."""
-    group = shards.members
+    group = ranks.members
     standing = _standings.get(group)
     if standing is None:
-        told = shards.gathered(np.array([computing(), host()]))
+        told = ranks.gathered(np.array([computing(), host()]))
         alike, neighbours = (told[:, 0] == told[0, 0]).all(), (told[:, 1] == host()).sum()
         standing = _standings[group] = _Standing(bool(alike), int(neighbours))
-    shards.alike = standing.alike
+    ranks.alike = standing.alike
     return standing
 
 
-def _tell(tensor: torch.Tensor, source: KeySource, shards: Shards, standing: _Standing, key: Told) -> None:
+def _tell(tensor: torch.Tensor, source: KeySource, ranks: Ranks, standing: _Standing, key: Told) -> None:
     """Have this rank's length and type travel with what the rule exchanges first, and the first rank's key.
 
     Slices leave before it is known whether all ranks have the length and type that are expected. A call then waits for
@@ -193,7 +193,7 @@ def _tell(tensor: torch.Tensor, source: KeySource, shards: Shards, standing: _St
     draw of the rule itself has a key of its own, after the exchange.
     """
     guess = standing.guess()
-    own = bytes(source.key("preaggregation")) if shards.rank == 0 else bytes(KEY_BYTES)
+    own = bytes(source.key("preaggregation")) if ranks.rank == 0 else bytes(KEY_BYTES)
     form = [tensor.numel(), TYPES.index(tensor.dtype)]
 
     def hear(told: Integers) -> None:
@@ -203,7 +203,7 @@ def _tell(tensor: torch.Tensor, source: KeySource, shards: Shards, standing: _St
         if faults or agreed != guess:
             raise _Otherwise(agreed, faults)
 
-    shards.say(np.array([*form, *np.frombuffer(own, np.int64)]), hear)
+    ranks.say(np.array([*form, *np.frombuffer(own, np.int64)]), hear)
 
 
 def _agreed(forms: list[Form]) -> tuple[Form, dict[int, str]]:

@@ -1,7 +1,7 @@
-"""How coordinates are shared out over the ranks of a group, and how the ranks come to the same numbers."""
+"""The ranks of a process group: how coordinates are divided among them, and how they compute the same numbers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -9,9 +9,11 @@ import torch
 import torch.distributed as dist
 
 from mixtailor._checks import refuse
-from mixtailor._types import Floats, Integers
+from mixtailor._types import Flags, Floats, Integers
+from mixtailor.kernels.norms import added
+from mixtailor.storage.group import Group
 
-__all__ = ["Alone", "Shards", "bounds", "gather_into"]
+__all__ = ["Ranks", "bounds"]
 
 # Functions of this module have the default group as a default argument, bound when it is imported, and `torch.optim`
 # imports it late. Bound to a group that is there, they keep it alive past `destroy_process_group`. Its threads then
@@ -22,9 +24,11 @@ if not dist.is_initialized():
 # Up to so many numbers from all ranks together are sent by each to each and summed there: one step, where a sum on the
 # first rank that is told to the others takes two.
 _GATHERED = 1 << 16
+# Below this, a sum of p-th powers has lost digits to underflow.
+_TINY = 1e-280
 
 # One call of two names: torch 2.13 warns of the older.
-gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 # What `all_to_all_single` comes to, past all that it looks at anew in each call; not a name that torch promises.
 _swapped: Callable[..., Any] | None = getattr(dist.ProcessGroup, "alltoall_base", None)
 
@@ -67,8 +71,9 @@ def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
     return start, min(start + width, d)
 
 
-class Shards:
-    """How d coordinates are shared out over a group, and how its ranks come to the same numbers.
+@final
+class Ranks(Group):
+    """The ranks of a `torch.distributed` group, each of which holds a slice of d coordinates.
 
     Laws: every rank gets the same bits, so that all decide alike; every rank makes the same calls in the same order.
 
@@ -189,35 +194,53 @@ class Shards:
         hear(every[:, : words.size])
         return np.asarray(every[:, words.size :].view(np.float64).reshape(self.count, *values.shape))
 
-    def from_first(self, values: Any) -> Any:
+    # What a call needs of its group.
+
+    def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
+        found = self.together(np.append(values.reshape(-1), float(doubt)))
+        return found[:-1].reshape(values.shape), bool(found[-1] > 0.0)
+
+    def _maximum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
+        found = self.together(np.append(values.reshape(-1), float(doubt)), maximum=True)
+        return found[:-1].reshape(values.shape), bool(found[-1] > 0.0)
+
+    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
+        if own.size * self.count <= _GATHERED:
+            every = self._gathered_with_words(np.append(own.reshape(-1), float(doubt)))
+            return added(every[:, :-1].reshape(self.count, *own.shape), powers, raw), bool((every[:, -1] > 0.0).any())
+        largest, rooted = powers == np.inf, ~raw & (powers < np.inf)
+        total, exponents = own.copy(), np.where(rooted, powers, 1.0)[:, None]
+        with np.errstate(over="ignore"):
+            total **= exponents
+        if largest.any():
+            total[largest], doubt = self._maximum(own[largest], doubt)
+        if not largest.all():
+            total[~largest], doubt = self.sum(total[~largest], doubt)
+        # Sums that left the range are formed again, in the unit of the largest part: all ranks see the same ones.
+        lost = ~((total == 0.0) | (total > _TINY) & (total < np.inf)) & rooted[:, None]
+        total **= 1.0 / exponents
+        if lost.any():
+            units, _ = self._maximum(own, False)
+            units = np.where((units > 0.0) & (units < np.inf), units, 1.0)
+            again, _ = self.sum((own / units) ** exponents, False)
+            total[lost] = (units * again ** (1.0 / exponents))[lost]
+        return total, doubt
+
+    def agreed(self, values: Any) -> Any:
         """What the first rank has, a numpy array of one shape on all ranks."""
         self.settle()
-        told = torch.from_numpy(np.array(values)).to(self.device)
-        dist.broadcast(told, self._first, group=self.group)
-        return told.cpu().numpy()
+        found = torch.from_numpy(np.array(values)).to(self.device)
+        dist.broadcast(found, self._first, group=self.group)
+        return found.cpu().numpy()
 
-
-class Alone(Shards):
-    """One process that has all coordinates, and needs no group.
-
-    Examples
-    --------
-    >>> Alone(5).start, Alone(5).stop
-    (0, 5)
-    """
-
-    def __init__(self, d: int) -> None:
-        self.d = self.width = d
-        self.group, self.rank, self.count, self.alike = None, 0, 1, True
-        self._words = None
-        self.start, self.stop = 0, d
-        self.device = _CPU
-
-    def gathered(self, values: Any) -> Any:
-        return np.asarray(values)[None]
-
-    def together(self, values: Floats, *, maximum: bool = False) -> Floats:
-        return values
-
-    def from_first(self, values: Any) -> Any:
-        return values
+    def whole(self, matrix: Any) -> Any:
+        """All slices of a matrix side by side, on every rank."""
+        if self.count == 1:
+            return matrix
+        tensor = matrix if isinstance(matrix, torch.Tensor) else torch.from_numpy(matrix)
+        sent = tensor.new_zeros((len(tensor), self.width), device=self.device)
+        sent[:, : tensor.shape[1]] = tensor
+        every = sent.new_empty((self.count, *sent.shape))
+        _gather_into(every.view(-1), sent.view(-1), group=self.group)
+        found = every.transpose(0, 1).reshape(len(tensor), -1)[:, : self.d].contiguous()
+        return found.to(tensor.device) if isinstance(matrix, torch.Tensor) else found.cpu().numpy()

@@ -10,9 +10,9 @@ from flwr.app import Array, ArrayRecord
 
 from mixtailor._checks import refuse
 from mixtailor._types import Array as Values
-from mixtailor.storage.kinds import Unfit
-from mixtailor.storage.files.formats import Header, npy_header
 from mixtailor.intake.layout import named
+from mixtailor.storage.files.formats import Header, npy_header
+from mixtailor.storage.kinds import Unfit
 
 __all__ = ["Model", "shown", "view", "written"]
 

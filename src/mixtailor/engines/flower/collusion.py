@@ -10,10 +10,10 @@ from flwr.supercore.run import Run
 from flwr.superlink.grid import HttpGrid
 
 from mixtailor._checks import check_count, refuse
+from mixtailor._types import Array as Values
 from mixtailor.attacks import Attack
 from mixtailor.engines.flower.arrays import view
 from mixtailor.engines.flower.mods import replaced, update_of
-from mixtailor._types import Array as Values
 
 __all__ = ["Colluding"]
 

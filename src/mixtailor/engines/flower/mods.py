@@ -8,9 +8,9 @@ from flwr.app import Array, ArrayRecord, Context, Error, Message, MessageType, M
 from flwr.clientapp.typing import ClientAppCallable, Mod
 
 from mixtailor._checks import refuse
+from mixtailor._types import Array as Values
 from mixtailor.attacks import Attack, Informed, Oblivious
 from mixtailor.engines.flower.arrays import view, written
-from mixtailor._types import Array as Values
 
 __all__ = ["FAULTS", "byzantine_mod", "malformed_mod", "replaced", "update_of"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 
-from mixtailor.engines.flower.arrays import Model, shown, view
 from mixtailor._types import Array as Values
+from mixtailor.engines.flower.arrays import Model, shown, view
 from mixtailor.intake import Arrival
 from mixtailor.intake.arrays import discrete_result
 from mixtailor.intake.layout import named

@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from mixtailor._checks import check_count, check_fraction, check_positive, listing, plural, refuse
+from mixtailor._types import Array as Values
 from mixtailor.engines.flower.arrays import Model
 from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.replies import Claims, Collected, collect
@@ -22,7 +23,6 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Plain, as_rule
 from mixtailor.rules.part import Part
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
-from mixtailor._types import Array as Values
 
 __all__ = ["RobustStrategy", "Tracker"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor.storage.files import checkpoints
-from mixtailor.storage.files.opened import File, CompressedArray, FileArray, Unreadable, exactly
+from mixtailor.storage.files.opened import CompressedArray, File, FileArray, Unreadable, exactly
 from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]

@@ -1,4 +1,4 @@
-"""No home ever makes anything of size n x d: counted for every exported rule."""
+"""No storage ever makes anything of size n x d: counted for every exported rule."""
 
 import gc
 import tracemalloc
@@ -12,10 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import mixtailor as mt
-from mixtailor.rules import Plain
-from mixtailor.testing import Case
-from mixtailor.updates import device, home, stored, torch_engine, tree
 from mixtailor.intake.device import on_device
+from mixtailor.kernels import tensors
+from mixtailor.rules import Plain
+from mixtailor.storage import device, layers
+from mixtailor.storage import rows as storage_rows
+from mixtailor.storage.files import rows as file_rows
+from mixtailor.testing import Case
 
 D = 60_000
 
@@ -35,14 +38,14 @@ RULES = _one_of_each()
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
     """Runs are bounded whatever d is; short ones let a small d show it."""
-    for module in (home, tree, stored, device):
+    for module in (storage_rows, layers, file_rows, device):
         monkeypatch.setattr(module, "RUN_ENTRIES", 1 << 13)
-    for module in (home, tree):
+    for module in (storage_rows, layers):
         monkeypatch.setattr(module, "VIEW_ENTRIES", 1 << 13)
-    monkeypatch.setattr(torch_engine, "_TILE", 1 << 13)
+    monkeypatch.setattr(tensors, "_TILE", 1 << 13)
 
 
-def layers(row):
+def in_layers(row):
     return {"a": row[: D // 2], "b": [row[D // 2 : D // 2 + 500].reshape(5, 100), row[D // 2 + 500 :]]}
 
 
@@ -75,9 +78,9 @@ def test_the_counter_counts() -> None:
 def test_trees_and_odd_arrays(rule) -> None:
     """Trees are never stacked, and a matrix stored by columns is gathered a run at a time."""
     case, rows, reference = case_of(rule)
-    trees = [layers(row) for row in rows]
+    trees = [in_layers(row) for row in rows]
     limit = rows.nbytes / 2
-    for sent, known in ((trees, layers(reference)), (np.asfortranarray(rows), reference)):
+    for sent, known in ((trees, in_layers(reference)), (np.asfortranarray(rows), reference)):
         case.ask(rule, sent, reference=known)  # kernels compile, caches fill
         used = peak(lambda sent=sent, known=known: case.ask(rule, sent, reference=known))
         assert used < limit, f"{used:,} of {rows.nbytes:,} bytes"
@@ -146,7 +149,7 @@ def test_devices(rule) -> None:
     """A matrix is read in place, lists and trees are stacked a run at a time: counted by what torch allocates."""
     case, rows, reference = case_of(rule)
     x, known = torch.from_numpy(rows), torch.from_numpy(reference)
-    for sent, given in ((x, known), ([layers(row) for row in x], layers(known))):
+    for sent, given in ((x, known), ([in_layers(row) for row in x], in_layers(known))):
         with Allocations([x, known]) as seen:
             case.ask(rule, on_device(sent), reference=given)
         assert 0 < seen.peak < rows.nbytes / 2, f"{seen.peak:,} of {rows.nbytes:,} bytes"

@@ -40,8 +40,8 @@ NOTHING = np.empty((0, 3))
         (torch.zeros(2, 3).to_sparse(), TypeError, "dense tensors are needed"),
         ([None, None], TypeError, r"in every row, and row 0 is not an update \(it holds None"),
         ([np.zeros(3, complex)] * 2, TypeError, "in every row, and row 0 is of complex numbers"),
-        ([np.zeros(3), np.zeros(4)], ValueError, r"1 row against 1 row disagree: some are of shape \(4,\)"),
-        ([np.zeros(3), [np.zeros(3)]], ValueError, "1 row against 1 row disagree"),
+        ([np.zeros(3), np.zeros(4)], ValueError, r"1 of 2 have each of two: update 1 is of shape \(4,\)"),
+        ([np.zeros(3), [np.zeros(3)]], ValueError, "1 of 2 have each of two"),
     ],
     ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", repr(value)),  # an address would differ from process to process
 )

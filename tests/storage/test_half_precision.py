@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mixtailor as mt
-from mixtailor.updates import receive
+from mixtailor.intake import receive
+from mixtailor.updates import Updates
 
 KINDS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -29,7 +30,7 @@ def test_distances_and_median(n: int, d: int, p: float, kind: str, size: float, 
     rows = torch.from_numpy(tails).to(KINDS[kind])
     rows[rng.integers(n)] = rows[rng.integers(n)]
     exact = rows.to(torch.float64).numpy()
-    found, expected = receive(rows).home.distances(p), naive.distances(exact, p).astype(np.float64)
+    found, expected = Updates.arrived(receive(rows)).distances(p), naive.distances(exact, p).astype(np.float64)
     assert np.abs(found - expected).max() <= 1e-5 * expected.max(initial=0.0)
     assert (found[expected == 0.0] == 0.0).all()
     median = mt.Comed()(rows)

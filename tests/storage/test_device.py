@@ -1,4 +1,4 @@
-"""Tensors on a device, asked for on the CPU: the answers of the dense home, brought to the host once a pass."""
+"""Tensors on a device, asked for on the CPU: the answers of the CPU, brought to the host once a pass."""
 
 from collections import OrderedDict
 
@@ -9,18 +9,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import mixtailor as mt
-from mixtailor.testing import Case
-from mixtailor.updates import device as device_home
-from mixtailor.updates import receive
-from mixtailor.updates.device import Device, on_device
+from mixtailor.intake import receive
+from mixtailor.intake.device import on_device
 from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Sign, Trimmed
-from mixtailor.updates.torch_engine import TorchEngine
+from mixtailor.kernels.tensors import Tensors
+from mixtailor.storage import device as device_storage
+from mixtailor.storage.device import DeviceRows
+from mixtailor.testing import Case
+from mixtailor.updates import Updates
 
 
 @pytest.fixture
 def short_runs(monkeypatch):
     """Many runs from few coordinates."""
-    monkeypatch.setattr(device_home, "RUN_ENTRIES", 1 << 10)
+    monkeypatch.setattr(device_storage, "RUN_ENTRIES", 1 << 10)
 
 
 def layers(row):
@@ -33,7 +35,7 @@ def flat(answer):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rule", samples.everything(), ids=repr)
-def test_equals_the_dense_home(rule, dtype, short_runs) -> None:
+def test_equals_the_cpu(rule, dtype, short_runs) -> None:
     """For every exported rule: the same selection, and values to 1e-6, for a matrix, a list and layers of tensors."""
     case = Case.of(rule, d=2600, extra=2)
     rows = case.rows.astype(dtype)
@@ -46,7 +48,7 @@ def test_equals_the_dense_home(rule, dtype, short_runs) -> None:
         (on_device([row.reshape(65, 40).T.contiguous().T for row in x]), reference, lambda answer: answer.reshape(-1)),
         (on_device([layers(row) for row in x]), layers(reference), flat),
     ):
-        assert isinstance(sent, Device) and len(sent.runs()) > 1
+        assert isinstance(sent.storage, DeviceRows) and len(sent.storage.runs()) > 1
         result = case.ask(rule, sent, reference=known)
         answer = back(result.update)
         assert answer.dtype == x.dtype and answer.device == x.device
@@ -57,7 +59,7 @@ def test_equals_the_dense_home(rule, dtype, short_runs) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rule", [mt.Mean(), mt.Comed(), mt.Krum(1), mt.NNM(1) >> mt.Meamed(1)], ids=repr)
 def test_half_precision(rule, dtype) -> None:
-    """Computed as the dense home computes it, in float32 or better, and rounded once."""
+    """Computed as the CPU computes it, in float32 or better, and rounded once."""
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((8, 500))).to(dtype)
     answer = rule(on_device(x))
     assert answer.dtype == dtype
@@ -70,44 +72,47 @@ def test_close_rows_on_large_weights() -> None:
     rng = np.random.default_rng(3)
     x = (1 + 1e-4 * rng.standard_normal((9, 4000))).astype(np.float32)
     x[4] *= 1e20
-    ours, dense = on_device(torch.from_numpy(x)), receive(x).home
+    ours, dense = Updates.arrived(on_device(torch.from_numpy(x))), Updates.arrived(receive(x))
     for p in (1.0, 2.0, 2.5, 7.0, 16.0, np.inf):
-        # Between the rows, the dense home computes norms other than 2 in float32.
+        # Between the rows, the CPU computes norms other than 2 in float32.
         digits = 1e-12 if p in (2.0, np.inf) else 1e-6
         np.testing.assert_allclose(ours.distances(p), dense.distances(p), rtol=digits)
         np.testing.assert_allclose(ours.norms(p), dense.norms(p), rtol=1e-12)
-        mean = [home.distances_to(home.mean([0, 1, 2]), p) for home in (ours, dense)]
+        mean = [view.distances_to(view.mean([0, 1, 2]), p) for view in (ours, dense)]
         np.testing.assert_allclose(*mean, rtol=1e-9)
 
 
-def test_all_questions(short_runs) -> None:
-    """Every question of a home, on views too."""
+def test_all_queries(short_runs) -> None:
+    """Every query, on views too."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((7, 900)).astype(np.float32)
     vector = rng.standard_normal(900)
     answers = []
-    for home, given in ((on_device(torch.from_numpy(x)), torch.from_numpy(vector)), (receive(x).home, vector)):
-        point, columns = home.given(given), home.columns(Median())
-        mixed = home.mix(np.abs(rng.standard_normal((4, 7))) * 0 + np.eye(7)[:4] * 0.5 + 1 / 14)
-        wider = home.beside(point, columns, home.mean())
+    for view, given in (
+        (Updates.arrived(on_device(torch.from_numpy(x))), torch.from_numpy(vector)),
+        (Updates.arrived(receive(x)), vector),
+    ):
+        point, columns = view.given(given), view.columns(Median())
+        mixed = view.mix(np.abs(rng.standard_normal((4, 7))) * 0 + np.eye(7)[:4] * 0.5 + 1 / 14)
+        wider = view.beside(point, columns, view.mean())
         answers.append(
             [
-                home.products(),
-                home.products(point),
-                home.dots(point),
-                home.dot(point, columns),
-                home.distances_to(columns, 3.0),
+                view.products(),
+                view.products(point),
+                view.dots(point),
+                view.dot(point, columns),
+                view.distances_to(columns, 3.0),
                 mixed.distances(2.0),
                 mixed.distances(4.0),
                 mixed.take([0, 2]).distances(1.0),
                 wider.distances(2.0),
                 wider.distances((1.0, np.inf))[1],
                 wider.coordinates(np.array([3, 77, 899])),
-                home.coordinates(np.array([0, 500])),
-                np.asarray(home.at(mixed.columns(Trimmed(1)))),
-                np.asarray(home.at(wider.columns(AroundMedian(5)))),
-                np.asarray(home.at(wider.mean())),
-                np.asarray(home.at(point)),
+                view.coordinates(np.array([0, 500])),
+                np.asarray(view.at(mixed.columns(Trimmed(1)))),
+                np.asarray(view.at(wider.columns(AroundMedian(5)))),
+                np.asarray(view.at(wider.mean())),
+                np.asarray(view.at(point)),
                 np.asarray(mixed.matrix()),
             ]
         )
@@ -129,7 +134,7 @@ def test_columns(statistic, dtype) -> None:
     for n in (7, 8):
         for least, pool in pools.items():  # sums of mixed magnitudes depend on their order
             x = rng.choice(np.array(pool, dtype), size=(n, 4000))
-            dense, ours = receive(x).home, on_device(torch.from_numpy(x))
+            dense, ours = Updates.arrived(receive(x)), Updates.arrived(on_device(torch.from_numpy(x)))
             np.testing.assert_allclose(
                 ours.at(ours.columns(statistic)).numpy(), dense.at(dense.columns(statistic)), rtol=1e-6, atol=least
             )
@@ -174,20 +179,19 @@ def test_nothing_waits_for_the_device_inside_a_pass(rule, short_runs, monkeypatc
     """No operation of a pass reads a number back; the answers of a pass are brought at once when it is over."""
     case = Case.of(rule, d=2600, extra=2)
     rows = torch.from_numpy(case.rows.astype(np.float32))
-    gathered, inside, brought = Device.gathered, [], []
+    collect, inside = Tensors.collect, []
 
-    def watched(self, jobs):
+    def watched(self, jobs, finite, *, threaded):
         def run(job):
             with Transfers() as seen:
-                answer = job()
+                found = job()
             inside.extend(seen.waits)
-            assert not isinstance(answer, np.ndarray)
-            return answer
+            assert not isinstance(found, np.ndarray)
+            return found
 
-        brought.append(len(jobs))
-        return gathered(self, [lambda job=job: run(job) for job in jobs])
+        return collect(self, [lambda job=job: run(job) for job in jobs], finite, threaded=threaded)
 
-    monkeypatch.setattr(Device, "gathered", watched)
+    monkeypatch.setattr(Tensors, "collect", watched)
     case.ask(rule, on_device(rows), reference=torch.from_numpy(case.reference.astype(np.float32)))
     assert not inside
 
@@ -227,7 +231,7 @@ def test_hardly_any(shape) -> None:
 
 
 def test_bad_input() -> None:
-    """The sentences of the other homes."""
+    """The sentences of the other storages."""
     for bad in (torch.zeros(3), torch.zeros(0, 3), []):
         with pytest.raises(ValueError, match="Updates need"):
             on_device(bad)
@@ -237,5 +241,5 @@ def test_bad_input() -> None:
 
 def test_devices_without_float64() -> None:
     """Where a device has no float64, sums accumulate in float32."""
-    assert TorchEngine(torch.device("mps")).wide == torch.float32
-    assert TorchEngine(torch.device("cpu")).wide == torch.float64
+    assert Tensors(torch.device("mps")).wide == torch.float32
+    assert Tensors(torch.device("cpu")).wide == torch.float64

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import mixtailor as mt
-from mixtailor.storage.files import checkpoints, receive
-from mixtailor.updates.stored import StoredTree
+from mixtailor.intake import receive
+from mixtailor.storage import Layers
+from mixtailor.storage.files import checkpoints
 
 
 def models(n=5):
@@ -85,11 +86,11 @@ def test_formats_may_differ(tmp_path) -> None:
 
 
 def test_nothing_of_a_tensor_s_size_is_loaded(tmp_path) -> None:
-    """The home knows where the numbers are; torch has made none of them."""
+    """The storage knows where the numbers are; torch has made none of them."""
     paths = save(tmp_path, [{"w": torch.ones(1000), "b": torch.ones(3)} for _ in range(3)])
-    home = receive(paths).home
-    assert isinstance(home, StoredTree)
-    for path, parts in zip(paths, home._parts(), strict=True):
+    storage = receive(paths).storage
+    assert isinstance(storage, Layers)
+    for path, parts in zip(paths, zip(*(layer.sources for layer in storage.layers), strict=True), strict=True):
         data = path.read_bytes()
         assert [data[part.offset : part.offset + 8] for part in parts] == [struct.pack("<2f", 1.0, 1.0)] * 2
 

@@ -1,14 +1,15 @@
-"""The homes that updates can have: each gives what a caller would send, a reference alike, and the way back to flat."""
+"""The storages that updates can have: what a caller would send, a reference in the same form, and the way back."""
 
+import dataclasses
+import inspect
 from collections import OrderedDict
 
 import numpy as np
 import torch
 
-from mixtailor.updates import device, receive
-from mixtailor.updates import Call
-from mixtailor.updates.differences import Differences
-from mixtailor.intake import Arrival
+from mixtailor.intake import receive
+from mixtailor.intake.device import on_device as received_on_device
+from mixtailor.storage import Shard
 
 
 def _leaves(row, library):
@@ -79,7 +80,7 @@ def safetensors_files(rows, reference, folder):
 
 
 def on_device(rows, reference, folder):
-    return device.on_device(torch.from_numpy(rows)), torch.from_numpy(reference), lambda answer: answer.numpy()
+    return received_on_device(torch.from_numpy(rows)), torch.from_numpy(reference), lambda answer: answer.numpy()
 
 
 def differences(rows, reference, folder):
@@ -87,23 +88,21 @@ def differences(rows, reference, folder):
     base = np.round(8 * np.random.default_rng(5).standard_normal(rows.shape[1])) / 8
     models = [_leaves(row.astype(np.float64) + base, np) for row in rows]
     received = receive([*models, _leaves(base, np)])
-    home = Differences(received.home, Call())
-    home.arrival = Arrival(home, {}, len(rows), received.restore, received.flatten)
-    return home, _leaves(reference, np), _flat_tree
+    n = len(rows)
+    arrival = dataclasses.replace(received, received=tuple(range(n)), n=n, base=True)
+    return arrival, _leaves(reference, np), _flat_tree
 
 
-HOMES = {
-    house.__name__: house
-    for house in (
-        matrix,
-        columns_first,
-        list_of_arrays,
-        tensor,
-        numpy_layers,
-        torch_layers,
-        npy_files,
-        safetensors_files,
-        on_device,
-        differences,
-    )
+def shard(rows, reference, folder):
+    """A slice that happens to hold all coordinates: what one process of a group of one has."""
+    received = receive(rows)
+    arrival = dataclasses.replace(received, storage=Shard(received.storage, 0, rows.shape[1]))
+    return arrival, reference, lambda answer: answer
+
+
+# Every function of this module that takes rows: a new storage is tested as soon as it stands here.
+STORAGES = {
+    name: house
+    for name, house in list(globals().items())
+    if inspect.isfunction(house) and house.__module__ == __name__ and not name.startswith("_")
 }

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 import mixtailor as mt
-from mixtailor.updates import receive
-from mixtailor.updates.copied import Copied
-from mixtailor.updates.dense import Dense
-from mixtailor.updates.engine import from_bfloat16, to_bfloat16
+from mixtailor.intake import receive
+from mixtailor.kernels.space import from_bfloat16, to_bfloat16
+from mixtailor.storage import Matrix, Strided
 
 RULES = [mt.Mean(), mt.Comed(), mt.Krum(1), mt.GeometricMedian(), mt.NNM(1) >> mt.TrimmedMean(1)]
 
@@ -17,34 +16,34 @@ def rows(n=7, d=230, dtype=np.float32):
     return np.random.default_rng(n * d).standard_normal((n, d)).astype(dtype)
 
 
-def assert_in_place(home, addresses):
-    assert isinstance(home, Dense)
+def assert_in_place(storage, addresses):
+    assert isinstance(storage, Matrix)
     for start in (0, 17):
-        block = home.block(start, home.d)
-        assert block.addresses.tolist() == [address + start * home.dtype.itemsize for address in addresses]
+        block = storage.block(start, storage.d)
+        assert block.addresses.tolist() == [address + start * storage.dtype.itemsize for address in addresses]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numpy_is_read_in_place(dtype) -> None:
     """A matrix, rows far apart and in reverse, a list of arrays: every block points into the caller's memory."""
     x = rows(dtype=dtype)
-    assert_in_place(receive(x).home, [row.ctypes.data for row in x])
+    assert_in_place(receive(x).storage, [row.ctypes.data for row in x])
     wide = rows(7, 500, dtype)[::-1, 3:200]
-    assert_in_place(receive(wide).home, [row.ctypes.data for row in wide])
+    assert_in_place(receive(wide).storage, [row.ctypes.data for row in wide])
     arrays = [row.copy().reshape(23, 10) for row in x]
-    assert_in_place(receive(arrays).home, [array.ctypes.data for array in arrays])
+    assert_in_place(receive(arrays).storage, [array.ctypes.data for array in arrays])
     cube = rows(7, 240, dtype).reshape(7, 4, 60)
-    assert_in_place(receive(cube).home, [row.ctypes.data for row in cube])
+    assert_in_place(receive(cube).storage, [row.ctypes.data for row in cube])
 
 
 def test_torch_is_read_in_place() -> None:
     """A CPU tensor, with or without a gradient, and a list of them."""
     x = torch.from_numpy(rows())
-    assert_in_place(receive(x).home, [row.data_ptr() for row in x])
+    assert_in_place(receive(x).storage, [row.data_ptr() for row in x])
     x = x.clone().requires_grad_()
-    assert_in_place(receive(x).home, [row.data_ptr() for row in x.detach()])
+    assert_in_place(receive(x).storage, [row.data_ptr() for row in x.detach()])
     tensors = [row.clone() for row in x.detach()]
-    assert_in_place(receive(tensors).home, [tensor.data_ptr() for tensor in tensors])
+    assert_in_place(receive(tensors).storage, [tensor.data_ptr() for tensor in tensors])
 
 
 def odd_forms():
@@ -70,7 +69,7 @@ def odd_forms():
 def test_what_cannot_be_read_in_place_gives_the_same_answer(form, rule) -> None:
     """Strides, byte orders and half precision are copied run by run, and come back in the type they had."""
     sent, plain = odd_forms()[form]
-    assert isinstance(receive(sent).home, Copied)
+    assert isinstance(receive(sent).storage, Strided)
     first = sent[0]
     answer = rule(sent)
     expected = rule(plain.reshape(7, -1)).reshape(first.shape)
@@ -177,7 +176,7 @@ def test_other_libraries(rule) -> None:
 def test_dlpack_is_read_in_place() -> None:
     """Also bfloat16, which numpy has no name for."""
     x = rows(7, 60)
-    assert_in_place(receive([DLPackOnly(row) for row in x]).home, [row.ctypes.data for row in x])
+    assert_in_place(receive([DLPackOnly(row) for row in x]).storage, [row.ctypes.data for row in x])
     halves = torch.from_numpy(x).to(torch.bfloat16)
     np.testing.assert_array_equal(
         torch.as_tensor(mt.Comed()([DLPackOnly(row) for row in halves])).float(), mt.Comed()(halves).float()
@@ -198,6 +197,6 @@ def test_digests_are_of_the_bytes_that_came() -> None:
     from mixtailor.intake.device import on_device
 
     x = rows(3, 50)
-    homes = [receive(x).home, receive(np.asfortranarray(x)).home, on_device(torch.from_numpy(x))]
-    digests = [home.digests() for home in homes]
+    arrivals = [receive(x), receive(np.asfortranarray(x)), on_device(torch.from_numpy(x))]
+    digests = [arrival.digests() for arrival in arrivals]
     assert digests[0] == digests[1] == digests[2] and len(set(digests[0])) == 3

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import mixtailor as mt
+from mixtailor.intake import receive
 from mixtailor.kernels import threads
-from mixtailor.updates import receive
-from mixtailor.updates.dense import Dense
-from mixtailor.updates.tree import Tree
+from mixtailor.storage import Layers, Matrix
 
-Layers = namedtuple("Layers", "weight bias")
+Pair = namedtuple("Pair", "weight bias")
 WIDTHS = (3000, 7, 0, 1, 900)
 
 
@@ -46,7 +45,7 @@ def forms():
             lambda row: MappingProxyType(dict(zip("abcde", parts(row), strict=True))),
             lambda t: list(t.values()),
         ),
-        "named": (lambda row: [Layers(*parts(row)[:2]), *parts(row)[2:]], lambda t: [*t[0], *t[1:]]),
+        "named": (lambda row: [Pair(*parts(row)[:2]), *parts(row)[2:]], lambda t: [*t[0], *t[1:]]),
         "nested": (
             nested,
             lambda t: [t["a"], t["rest"][0], t["rest"][1][0], t["rest"][1][1]["d"], t["rest"][1][1]["e"]],
@@ -82,13 +81,13 @@ def test_leaves_are_read_in_place() -> None:
     """Every large leaf is read where it is, and small ones share a run."""
     x = rows()
     trees = [parts(row) for row in x]
-    home = receive(trees).home
-    assert isinstance(home, Tree) and all(isinstance(leaf, Dense) for leaf in home.leaves)
-    for index, leaf in enumerate(home.leaves):
+    storage = receive(trees).storage
+    assert isinstance(storage, Layers) and all(isinstance(layer, Matrix) for layer in storage.layers)
+    for index, leaf in enumerate(storage.layers):
         assert leaf.block(0, leaf.d).addresses.tolist() == [tree[index].ctypes.data for tree in trees]
-    big = receive([[np.zeros(100_000, np.float32), np.zeros(5, np.float32)] for _ in range(4)]).home
+    big = receive([[np.zeros(100_000, np.float32), np.zeros(5, np.float32)] for _ in range(4)]).storage
     block = big.block(*big.runs()[0])
-    assert block.addresses.tolist() == big.leaves[0].block(0, 5).addresses.tolist()
+    assert block.addresses.tolist() == big.layers[0].block(0, 5).addresses.tolist()
 
 
 @pytest.mark.parametrize("small", [1024, 4096])
@@ -97,7 +96,7 @@ def test_leaves_are_read_in_place() -> None:
 )
 def test_runs_cover_all_coordinates_once(small, widths) -> None:
     """Runs follow one another without gaps, and pieces of each are the coordinates of their leaves."""
-    from mixtailor.updates.tree import Sections
+    from mixtailor.storage.layers import Sections
 
     sections = Sections(widths)
     runs = sections.runs(small, 2 * small)

@@ -14,9 +14,11 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
 import mixtailor as mt
-from mixtailor.updates import receive
+from mixtailor.intake import receive
+from mixtailor.storage import Layers
 from mixtailor.storage.files.opened import File
-from mixtailor.updates.stored import Stored, StoredTree
+from mixtailor.storage.files.rows import FileRows
+from mixtailor.updates import Updates
 
 RULES = [mt.Mean(), mt.Comed(), mt.Krum(1), mt.NNM(1) >> mt.Comed(), mt.GeometricMedian(p=3), mt.DnC(1)]
 
@@ -348,18 +350,18 @@ def test_compressed_members_are_streamed(tmp_path, monkeypatch) -> None:
     for k, row in enumerate(x):
         np.savez_compressed(tmp_path / f"{k}.npz", w=row)
         paths.append(tmp_path / f"{k}.npz")
-    monkeypatch.setattr("mixtailor.updates.stored.RUN_ENTRIES", 1 << 13)
-    home = receive(paths).home
-    assert isinstance(home, Stored) and len(home.runs()) > 20
+    monkeypatch.setattr("mixtailor.storage.files.rows.RUN_ENTRIES", 1 << 13)
+    view = Updates.arrived(receive(paths))
+    assert isinstance(view.reader.storage, FileRows) and len(view.reader.storage.runs()) > 20
     opened = []
     original = zipfile.ZipFile.open
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda self, *a, **k: opened.append(1) or original(self, *a, **k))
     from mixtailor.updates import Median
 
-    apart = home.distances_to(home.columns(Median()), 1.0)
+    apart = view.distances_to(view.columns(Median()), 1.0)
     assert len(opened) == 7
     np.testing.assert_allclose(apart, np.abs(x - np.median(x, axis=0)).sum(axis=1), rtol=1e-6)
-    home.distances((2.0, 3.0))
+    view.distances((2.0, 3.0))
     assert len(opened) == 14
 
 
@@ -371,12 +373,12 @@ def test_plain_callables_are_refused(tmp_path) -> None:
 
 
 def test_handles_are_closed(tmp_path) -> None:
-    """Files are open while their home lives, and not longer."""
+    """Files are open while their view lives, and not longer."""
     paths = save(tmp_path, "npz packed", rows())
     before = len(os.listdir("/dev/fd"))
-    home = receive(paths).home
-    assert isinstance(home, StoredTree) and len(os.listdir("/dev/fd")) >= before + 7
-    del home
+    view = Updates.arrived(receive(paths))
+    assert isinstance(view.reader.storage, Layers) and len(os.listdir("/dev/fd")) >= before + 7
+    del view
     mt.Krum(1)(paths)
     assert len(os.listdir("/dev/fd")) == before
 
@@ -384,7 +386,7 @@ def test_handles_are_closed(tmp_path) -> None:
 def test_digests_are_those_of_the_arrays(tmp_path) -> None:
     """A row has one digest, in memory or in a file."""
     x = rows()
-    assert receive(save(tmp_path, "npy", x)).home.digests() == receive(x).home.digests()
+    assert receive(save(tmp_path, "npy", x)).digests() == receive(x).digests()
 
 
 def test_a_file_reads_no_further_than_it_is(tmp_path) -> None:

@@ -150,8 +150,14 @@ def test_faulty_rows_show_in_combination_norms(case, p):
 def test_lengths_of_parts():
     """Parts of any size make a whole, and what is not finite stays so."""
     parts = np.array([[[0.0, 3e200]], [[0.0, 4e200]], [[0.0, 1e-300]]])
-    found = norms.lengths(parts, np.array([2.0]))
+    found = norms.added(parts, np.array([2.0]), np.zeros(1, bool))
     assert found[0, 0] == 0.0 and found[0, 1] == pytest.approx(5e200, rel=1e-15)
     for bad in (math.nan, math.inf):
         parts[1, 0] = bad
-        assert not np.isfinite(norms.lengths(parts, np.array([2.0]))).any()
+        assert not np.isfinite(norms.added(parts, np.array([2.0]), np.zeros(1, bool))).any()
+
+
+def test_raw_planes_are_added_and_infinite_norms_are_maxima():
+    parts = np.array([[[1.0, 4.0], [1.0, 4.0]], [[2.0, 1.0], [2.0, 1.0]]])
+    found = norms.added(parts, np.array([2.0, np.inf]), np.ones(2, bool))
+    np.testing.assert_array_equal(found, [[3.0, 5.0], [2.0, 4.0]])

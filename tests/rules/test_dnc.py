@@ -3,7 +3,8 @@
 import naive
 import numpy as np
 import pytest
-from attacked import FAR, attacked, seen
+from attacked import FAR, attacked
+from attacked import seen as view
 
 from mixtailor.kernels.sampling import draw
 from mixtailor.mixing.entropy import SeededEntropy
@@ -59,7 +60,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     rows[: f // 2] -= 3
     twin = np.random.default_rng(seed)
     coordinates = [draw(twin, d, 25) for _ in range(samples)]
-    updates = seen(rows, seed)
+    updates = view(rows, seed)
     point = DnC(f=f, coordinates=25, iterations=samples).decide(updates)
     assert list(point.facts["selected"]) == naive.dnc_rows(rows, f, coordinates)  # type: ignore[call-overload]
     np.testing.assert_allclose(updates.at(point), naive.dnc(rows, f, coordinates), rtol=1e-12)
@@ -95,7 +96,7 @@ def test_where_every_row_is_dropped_the_least_dropped_stay() -> None:
     np.fill_diagonal(rows, 1.0)
     seen = set()
     for seed in range(40):
-        point = DnC(f=1, coordinates=1, iterations=3).decide(seen(rows, seed))
+        point = DnC(f=1, coordinates=1, iterations=3).decide(view(rows, seed))
         counts = np.asarray(point.facts["scores"])
         assert counts.sum() == 3
         assert list(point.facts["selected"]) == np.nonzero(counts == counts.min())[0].tolist()  # type: ignore[call-overload]

@@ -57,5 +57,6 @@ class Medoid(Rule):
         return (n - 1) // 2
 
     def decide(self, updates: Updates) -> Point:
-        scores = np.sort(updates.distances_above_medoid(self.p), axis=1).sum(axis=1)
+        ordered = np.sort(updates.distances_above_medoid(self.p), axis=1)
+        scores = ordered[:, 0] + ordered[:, 1:].sum(axis=1)
         return updates.row(scores.argmin(), scores=scores)

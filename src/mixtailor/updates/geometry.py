@@ -62,6 +62,7 @@ class Measured(Protocol):
 
     n: int
     origin: int
+    lengths: dict[float, Floats]  # distances between the rows in the unit 1, by norm, as far as they are known
 
     def distances(self, p: float) -> Floats:
         """Distances between the rows, in the unit of the norm."""
@@ -142,9 +143,10 @@ class Geometry:
         away, unit = self.rows.distances(2.0)[about], self.rows.unit(2.0)
         if origin:
             away = np.append(away, min(self.rows.norms(2.0)[about] / unit, _SQUARABLE))
-        with np.errstate(over="ignore"):
-            lengths = np.maximum(away * unit, _INVERTIBLE)
-        return away, 1.0 / lengths
+        lengths = self.rows.lengths[2.0][about]
+        if origin:
+            lengths = np.append(lengths, self.rows.norms(2.0)[about])
+        return away, 1.0 / np.maximum(lengths, _INVERTIBLE)
 
     def _lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""

@@ -530,9 +530,17 @@ class Updates:
         return products
 
     def products(self, about: Point | None = None) -> Floats:
-        """The inner products of ``row - about``, n x n; about None is the origin."""
+        """The inner products of ``row - about``, n x n, in the unit 1; about None is the origin."""
+        if about is None and self.basis.base is None:
+            return self._gram()
+        products = self._products(about)
+        unit = self.basis.unit(2.0)
+        return products if unit == 1.0 else products * unit * unit
+
+    def _products(self, about: Point | None) -> Floats:
+        """The inner products of ``row - about`` in squares of the unit."""
         if about is None:
-            return self.basis.geometry.products(self.weights) if self.basis.base is not None else self._gram()
+            return self.basis.geometry.products(self.weights)
         self._settle()
         if isinstance(about, Combination) and about.updates.basis is self.basis:
             row, places = only_row(about.weights), self._distinct_places()
@@ -589,7 +597,7 @@ class Updates:
         above = distances - away
         if p == 2.0:
             # |x_i - x_j| - |x_m - x_j| is the difference of the squares, |u_i|^2 - 2 u_i u_j, over the sum.
-            inner = self.products(self.row(middle))
+            inner = self._products(self.row(middle))
             above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
         else:
             lost = away > 1e12 * usual

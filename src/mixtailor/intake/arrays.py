@@ -76,6 +76,8 @@ def _elsewhere(kind: Kind, flat: Array) -> Any:
 
 def read(item: Any) -> tuple[Kind, Any]:
     """The kind of one array, and the array itself: a tensor as it is, everything else as numpy sees it, in place."""
+    if type(item) is np.ndarray:
+        return _numpy_kind(item.dtype, item.shape), item
     if is_torch(item):
         return _torch_kind(item.dtype, tuple(item.shape), item.device, item.layout), item.detach()
     if isinstance(item, np.ma.MaskedArray):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -52,11 +53,11 @@ class Layout:
     kinds: dict[Path, Kind]
     template: int
 
-    @property
+    @cached_property
     def continuous(self) -> list[Path]:
         return [path for path, kind in self.kinds.items() if not kind.discrete]
 
-    @property
+    @cached_property
     def discrete(self) -> list[Path]:
         return [path for path, kind in self.kinds.items() if kind.discrete]
 

@@ -5,10 +5,11 @@ from os import PathLike
 from typing import Any
 
 from mixtailor._checks import refuse
-from mixtailor.intake.arrays import flattened, in_memory, is_array, is_torch, read, restored
+from mixtailor.intake.arrays import flattened, in_memory, is_array, read, restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.files import receive_files
 from mixtailor.intake.trees import leaves_of, receive_trees
+from mixtailor.kernels.space import addresses_of
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.matrix import Matrix, fits
 from mixtailor.storage.rows import Rows
@@ -70,14 +71,15 @@ def _receive_matrix(updates: Any) -> Arrival:
     n, row = kind.shape[0], kind.row
     if not n:
         refuse(f"Updates need at least one row and got none (shape {kind.shape}).")
-    if is_torch(raw) and raw.device.type != "cpu":
+    if kind.library == "torch" and raw.device.type != "cpu":
         from mixtailor.intake.device import receive_matrix_on_device  # loads torch
 
         return receive_matrix_on_device(raw, row)
-    array = in_memory(raw)
+    array = in_memory(raw) if kind.library == "torch" else raw
     storage: Rows
     if array.dtype == row.dtype and fits(array[0]) and array.flags.aligned:
-        storage = Matrix.of(array.reshape(n, row.size))
+        matrix = array.reshape(n, row.size)
+        storage = Matrix(matrix, addresses_of(matrix))
     else:
         storage = Strided([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
 

@@ -39,6 +39,9 @@ class Leaves:
     bits: dict[Path, list[bool]] | None
     received: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        self.paths = self.layout.continuous  # the arrays that coordinates are counted over
+
     @classmethod
     def settled(cls, rows: "list[Structure | None]", faults: dict[int, str]) -> "Leaves":
         """From the structures of all updates; the faults of those that differ from most are noted."""
@@ -61,11 +64,6 @@ class Leaves:
                 return None
         layout = _as_floats(Layout(first.kinds, 0))
         return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
-
-    @property
-    def paths(self) -> list[Path]:
-        """The arrays that coordinates are counted over."""
-        return self.layout.continuous
 
     def parts(self, result: Any) -> dict[Path, Any]:
         """The flat result of each array."""

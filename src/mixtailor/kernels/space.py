@@ -29,7 +29,7 @@ from mixtailor.kernels.columnwise import (
     Trimmed,
 )
 
-__all__ = ["Block", "Numba", "Pieces", "Space", "addresses_of", "from_bfloat16", "to_bfloat16"]
+__all__ = ["LIKE", "Block", "Numba", "Pieces", "Space", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
 B = TypeVar("B")
 
@@ -171,7 +171,7 @@ class Block:
     @classmethod
     def of(cls, rows: "np.ndarray[Any, Any]") -> "Block":
         """The block of a matrix whose rows are contiguous, in place."""
-        return cls(addresses_of(rows), like(rows.dtype), rows.shape[1], rows)
+        return cls(addresses_of(rows), LIKE[rows.dtype], rows.shape[1], rows)
 
     def plain(self) -> "Block":
         """The same rows, with addresses of their own."""
@@ -198,7 +198,8 @@ class Pieces:
     pieces: "list[np.ndarray[Any, Any]]"
 
 
-_LIKE: "dict[Any, np.ndarray[Any, Any]]" = {
+# The zero-length arrays that tell the kernels the type of the rows.
+LIKE: "dict[Any, np.ndarray[Any, Any]]" = {
     np.dtype(np.float32): np.empty(0, np.float32),
     np.dtype(np.float64): np.empty(0, np.float64),
 }
@@ -210,18 +211,13 @@ def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
     return np.arange(len(matrix), dtype=np.intp) * matrix.strides[0] + first
 
 
-def like(dtype: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
-    """The zero-length array that tells the kernels the rows' type."""
-    return _LIKE[dtype]
-
-
 class Numba(Space[Block]):
     """Blocks by address, computed by the numba kernels. Final."""
 
     # Lengths.
 
     def pair_lengths(self, block: Block, powers: Floats, raw: Flags) -> Floats:
-        if block.mixing is None and block.like.itemsize == 4:
+        if block.mixing is None and block.like.itemsize == 4 and not raw.all():
             direct = np.array([not kept and norms.has_kernel(p) for p, kept in zip(powers, raw, strict=True)])
             if direct.all():
                 return norms.pair_norms(block.addresses, block.like, block.width, powers)
@@ -361,7 +357,7 @@ class Numba(Space[Block]):
         return out, self._combined(block, weights, out)
 
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
-        if not isinstance(out, Pieces) and out.dtype in _LIKE:
+        if not isinstance(out, Pieces) and out.dtype in LIKE:
             return self._combined(block, weights, out)
         values, finite = self.combine(block, weights)
         self.store(values, out)

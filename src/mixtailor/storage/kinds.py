@@ -49,7 +49,7 @@ class Kind:
     by_columns: bool = False
     namespace: Any = field(default=None, compare=False)
 
-    @property
+    @cached_property
     def discrete(self) -> bool:
         """Integers or booleans, which take no part in distances."""
         return self.dtype.kind in "iub" and not self.bits

@@ -83,6 +83,8 @@ class Layers(Rows):
         return min(layer.largest for layer in self.layers)
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
+        if rows is None and self.n * self.d <= VIEW_ENTRIES:
+            return [(0, self.d)]
         small = run_width(max(rows or 0, self.n), VIEW_ENTRIES)
         return self.sections.runs(small, small if rows is not None else run_width(self.n, RUN_ENTRIES))
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels import sampling, threads
-from mixtailor.kernels.space import Block, Numba, addresses_of, like
-from mixtailor.storage.rows import Rows
+from mixtailor.kernels.space import LIKE, Block, Numba, addresses_of
+from mixtailor.storage.rows import RUN_ENTRIES, Rows
 
 __all__ = ["NUMBA", "Matrix", "fits"]
 
@@ -38,7 +38,7 @@ class Matrix(Rows):
         self.n, self.d = len(rows), len(rows[0])
         self.dtype, self.space = rows[0].dtype, NUMBA
         self.single = self.dtype.itemsize == 4
-        self.rows, self._like = rows, like(self.dtype)
+        self.rows, self._like = rows, LIKE[self.dtype]
         if addresses is None:
             addresses = np.array([row.__array_interface__["data"][0] for row in rows], dtype=np.intp)
         self._addresses = addresses
@@ -53,6 +53,11 @@ class Matrix(Rows):
     @property
     def largest(self) -> float:
         return float(np.finfo(self.dtype).max)
+
+    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
+        if rows is None and self.n * self.d <= RUN_ENTRIES:
+            return [(0, self.d)]
+        return super().runs(rows)
 
     def block(self, start: int, stop: int) -> Block:
         return Block(self._addresses + start * self.dtype.itemsize, self._like, stop - start, self.rows)

@@ -10,9 +10,9 @@ from mixtailor.kernels.columnwise import (
     Statistic,
     Trimmed,
 )
-from mixtailor.updates.call import Call, Faulty
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
-from mixtailor.updates.updates import Updates
+from mixtailor.updates.reader import Faulty
+from mixtailor.updates.updates import Call, Updates
 
 __all__ = [
     "AroundMedian",

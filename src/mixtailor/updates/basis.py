@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Floats, Integers
-from mixtailor.updates.blocks import Blocks, Stored
+from mixtailor.updates.blocks import Blocks
 from mixtailor.updates.evaluation import values
 from mixtailor.updates.geometry import Geometry, in_unit
 from mixtailor.updates.points import Point
@@ -49,7 +49,7 @@ class Basis:
         points: Sequence[Point] = (),
     ) -> None:
         self.reader, self.space, self.source, self.n = reader, reader.space, source, source.n
-        self.stored = isinstance(source, Stored)
+        self.stored = source is reader
         self.made_of, self.below, self.points = made_of, below, points
         self.base, self.origin = base, self.n if base is None else base
         self._single = self.stored and reader.storage.single
@@ -65,11 +65,14 @@ class Basis:
             return weights[: len(self.reader.received)]
         return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
 
-    def measure(self, norms: Sequence[float]) -> None:
-        """Measure the distances in these norms, all of them by one reading."""
+    def measure(self, norms: Sequence[float]) -> list[Floats]:
+        """The distances in these norms, each in its unit; all that are not known are measured by one reading."""
         missing = [p for p in dict.fromkeys(norms) if p not in self.lengths]
-        if not missing:
-            return
+        if missing:
+            self._measure(missing)
+        return [self._units[p][0] for p in norms]
+
+    def _measure(self, missing: Sequence[float]) -> None:
         powers = np.array(missing)
         if 0 < len(set(self.points)) <= _FEW:
             self._measure_beside(missing, powers)

@@ -13,13 +13,13 @@ from mixtailor.updates.evaluation import coordinates_of, values
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
 
-__all__ = ["Beside", "Blocks", "Differences", "Mixed", "Stored", "Taken"]
+__all__ = ["Beside", "Blocks", "Differences", "Mixed", "Taken"]
 
 Runs = list[tuple[int, int]]
 
 
 class Blocks(Protocol):
-    """Rows by blocks.
+    """Rows by blocks. A `Reader` gives the rows as they are stored; the classes below make others of them.
 
     Attributes
     ----------
@@ -45,50 +45,34 @@ class Blocks(Protocol):
 
 
 @final
-class Stored:
-    """The rows of a storage, as they are."""
-
-    made = False
-
-    def __init__(self, reader: Reader) -> None:
-        self.reader, self.n = reader, reader.storage.n
-        self.block, self.runs = reader.storage.block, reader.storage.runs
-
-    def coordinates(self, which: Integers) -> Array:
-        storage, group = self.reader.storage, self.reader.group
-        if group.count == 1:
-            return storage.coordinates(which)
-        start, stop = storage.span
-        here = (which >= start) & (which < stop)
-        found = storage.coordinates(which[here])
-        placed = np.zeros((self.n, len(which)))
-        placed[:, here] = found
-        return group.sum(placed, False)[0].astype(found.dtype)
-
-
-@final
 class Differences:
     r"""The rows :math:`s_i (x_i - b)`, where the last stored row is the base b.
 
     Most queries do not depend on a shift that all rows share, and are answered from the stored rows in place; blocks of
     differences would cost 1.4 to 2.5 times as much. They are made, in float64, for the other queries.
+
+    Attributes
+    ----------
+    shared : bool
+        Whether all rows share the shift, that is, there are no scales.
     """
 
     made = False
 
-    def __init__(self, stored: Stored, scales: Floats | None) -> None:
-        self.stored, self.scales, self.n = stored, scales, stored.n - 1
+    def __init__(self, reader: Reader) -> None:
+        scales = reader.scales
+        self.reader, self.shared, self.n = reader, scales is None, reader.n - 1
         self._factors = np.ones(self.n) if scales is None else scales
         self._mixing = np.column_stack([np.diag(self._factors), -self._factors])
 
     def runs(self) -> Runs:
-        return self.stored.reader.storage.runs(self.n + 1)
+        return self.reader.runs(self.n + 1)
 
     def block(self, start: int, stop: int) -> Any:
-        return self.stored.reader.space.mix(self.stored.block(start, stop), self._mixing)
+        return self.reader.space.mix(self.reader.block(start, stop), self._mixing)
 
     def coordinates(self, which: Integers) -> Array:
-        rows = np.asarray(self.stored.coordinates(which), np.float64)
+        rows = np.asarray(self.reader.coordinates(which), np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named by the pass
             apart: Floats = self._factors[:, None] * (rows[:-1] - rows[-1])
         return apart

@@ -65,15 +65,13 @@ def evaluate(point: Point) -> Any:
     if isinstance(point, Combination):
         _combine(view, point.weights, result)
     elif isinstance(point, Columns):
-        base = view.base_below()
-        if base is not None and isinstance(point.statistic, _MOVING):
-            write = partial(_shifted_columns, view, base, point, result)
-            reader.fill(write, base.runs())
+        source = view.source
+        if reader.base and getattr(source, "shared", False) and isinstance(point.statistic, _MOVING):
+            reader.fill(partial(_shifted_columns, reader, point, result), reader.runs())
         else:
-            reader.fill(partial(_columns, view, point, result), view.source.runs())
+            reader.fill(partial(_columns, reader, source, point, result), source.runs())
     else:
         reader.fill(partial(_values, point, result), storage.runs())
-    reader.check_changed()
     return result
 
 
@@ -89,6 +87,7 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
         if row is not None:
             view.check_row(row)
             reader.storage.copy_row(row, result)
+            reader.check_changed()
             return
     used = np.nonzero(weights)[0]
     reader.fill(partial(_combination, reader, source, weights[used], used, result), source.runs())
@@ -101,17 +100,17 @@ def _combination(reader: Any, source: Any, weights: Floats, used: Integers, resu
     return reader.space.combine_into(block, weights, reader.storage.window(result, start, stop))
 
 
-def _columns(view: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
-    window = view.reader.storage.window(result, start, stop)
-    return view.space.columns_into(view.block(start, stop), point.statistic, window)
+def _columns(reader: Any, source: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
+    window = reader.storage.window(result, start, stop)
+    return reader.space.columns_into(source.block(start, stop), point.statistic, window)
 
 
-def _shifted_columns(view: Any, base: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
+def _shifted_columns(reader: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
     """The statistic of the stored rows, less the base: the differences themselves are not made."""
-    space, block = view.space, base.block(start, stop)
-    found, finite = space.columns(space.take(block, np.arange(base.n - 1)), point.statistic)
-    below = space.combine(space.take(block, np.array([base.n - 1])), np.ones(1))[0]
-    space.store(found - below, view.reader.storage.window(result, start, stop))
+    space, block = reader.space, reader.block(start, stop)
+    found, finite = space.columns(space.take(block, np.arange(reader.n - 1)), point.statistic)
+    base = space.combine(space.take(block, np.array([reader.n - 1])), np.ones(1))[0]
+    space.store(found - base, reader.storage.window(result, start, stop))
     return finite
 
 

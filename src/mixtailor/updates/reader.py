@@ -6,13 +6,12 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._types import Array, Flags, Floats
+from mixtailor._types import Array, Flags, Floats, Integers
 from mixtailor.kernels.norms import added
 from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.rows import Broken, Rows
-from mixtailor.updates.call import Faulty
 
-__all__ = ["Reader"]
+__all__ = ["Faulty", "Reader"]
 
 Query = Callable[[int, int], Any]  # what is computed on the coordinates from `start` to `stop`
 Runs = list[tuple[int, int]]
@@ -26,8 +25,18 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @final
+class Faulty(Exception):  # a signal to the rule's caller, not an error that a user sees
+    """Received updates prove a fault, most often by non-finite entries. The caller removes them and starts again."""
+
+    def __init__(self, rows: Sequence[int], reason: str = "not finite") -> None:
+        super().__init__(f"rows {list(rows)} are {reason}")
+        self.rows = tuple(int(row) for row in rows)
+        self.reason = reason
+
+
+@final
 class Reader:
-    """Reads a storage, range by range.
+    """Reads a storage, range by range. It is also the source of blocks of the rows as they are stored.
 
     Sums are formed in the order of the ranges, whatever the threads do: the same bits every time. Where a sum is not
     finite, or a vector that a query made was not, the rows are searched for non-finite entries, and those that have
@@ -59,7 +68,8 @@ class Reader:
     ) -> None:
         self.storage, self.received, self.group, self.watch = storage, received, group, watch
         self.base, self.scales = base, scales
-        self.space = storage.space
+        self.space, self.n = storage.space, storage.n
+        self.block, self.runs = storage.block, storage.runs
         self.examined = False  # all rows are known to be finite
         self._finite: list[Any] = []
         self._doubt = False
@@ -71,6 +81,20 @@ class Reader:
         received = tuple(self.received[row] for row in rows)
         scales = None if self.scales is None else self.scales[list(rows)]
         return Reader(storage, received, self.group, self.watch, base=self.base, scales=scales)
+
+    made = False  # these rows are stored, not computed
+
+    def coordinates(self, which: Integers) -> Array:
+        """Single coordinates of all stored rows, in ascending order."""
+        storage, group = self.storage, self.group
+        if group.count == 1:
+            return storage.coordinates(which)
+        start, stop = storage.span
+        here = (which >= start) & (which < stop)
+        found = storage.coordinates(which[here])
+        placed = np.zeros((self.n, len(which)))
+        placed[:, here] = found
+        return group.sum(placed, False)[0].astype(found.dtype)
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -103,7 +127,9 @@ class Reader:
         found = self.collect(query, runs[:step]).sum(axis=0)
         for at in range(step, len(runs), step):
             found = found + self.collect(query, runs[at : at + step]).sum(axis=0)
-        values, doubt = self.group.sum(np.asarray(found, np.float64), self._settled())
+        values, doubt = np.asarray(found, np.float64), self._settled()
+        if self.group.count > 1:
+            values, doubt = self.group.sum(values, doubt)
         if doubt or not np.isfinite(values).all():
             self.examine()
         return values
@@ -120,7 +146,9 @@ class Reader:
                 parts = np.concatenate([found[None], parts])
             found = parts[0] if len(parts) == 1 else added(parts, powers, raw)
         assert found is not None  # there is always one range, though it may be empty
-        lengths, doubt = self.group.lengths(np.asarray(found, np.float64), powers, raw, self._settled())
+        lengths, doubt = np.asarray(found, np.float64), self._settled()
+        if self.group.count > 1:
+            lengths, doubt = self.group.lengths(lengths, powers, raw, doubt)
         for plane in np.nonzero(raw & (powers < np.inf))[0]:
             lengths[plane] **= 1.0 / powers[plane]
         if doubt or not np.isfinite(lengths).all():
@@ -131,12 +159,14 @@ class Reader:
 
     def fill(self, write: Query, runs: Runs) -> None:
         """Write a result range by range; `write` tells whether what it wrote is finite."""
-        sound = bool(self.collect(write, runs).all())
-        doubt = self._settled() or not sound
+        doubt = not self.collect(write, runs).all() or self._doubt
+        self._doubt = False
         if self.group.count > 1:
             doubt = self.group.sum(np.zeros(0), doubt)[1]
         if doubt:
             self.examine()
+        if not self.storage.in_memory:
+            self.check_changed()
 
     def examine(self) -> None:
         """Search the rows for non-finite entries."""

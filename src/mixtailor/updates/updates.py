@@ -1,7 +1,7 @@
 """`Updates`: n updates as a rule sees them, that is, as the few numbers between them that a rule decides from."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, final, overload
+from typing import Any, SupportsBytes, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 
@@ -14,17 +14,53 @@ from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.matrix import Matrix
 from mixtailor.storage.rows import Rows
 from mixtailor.updates.basis import Basis
-from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Stored, Taken
-from mixtailor.updates.call import Call
+from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Taken
 from mixtailor.updates.evaluation import evaluate, values
 from mixtailor.updates.geometry import FAR, bounded
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point, only_row
 from mixtailor.updates.reader import Reader
 
-__all__ = ["Updates"]
+__all__ = ["Call", "Updates"]
 
 Indices: TypeAlias = Sequence[int] | Integers
 T = TypeVar("T")
+
+
+@final
+class Call:
+    """The randomness of a call and what its caller knows.
+
+    Parameters
+    ----------
+    random : Generator or bytes, optional
+        The randomness, or the key it comes from; by default the operating system's.
+    reference : vector, optional
+        What the caller trusts, or had last round, flat.
+    honest : tuple of int, optional
+        The honest updates.
+    """
+
+    __slots__ = ("_random", "honest", "reference")
+
+    def __init__(
+        self,
+        random: np.random.Generator | SupportsBytes | None = None,
+        reference: Any = None,
+        honest: tuple[int, ...] | None = None,
+    ) -> None:
+        self._random, self.reference, self.honest = random, reference, honest
+
+    @property
+    def random(self) -> np.random.Generator:
+        """Created on first use: most rules draw nothing, and a generator costs as much as a median."""
+        if not isinstance(self._random, np.random.Generator):
+            key = None if self._random is None else int.from_bytes(bytes(self._random), "big")
+            self._random = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(key)))
+        return self._random
+
+    @random.setter
+    def random(self, random: np.random.Generator) -> None:
+        self._random = random
 
 
 @final
@@ -42,7 +78,8 @@ class Updates:
 
     def __init__(
         self,
-        basis: Basis,
+        reader: Reader,
+        basis: Basis | None,
         source: Blocks,
         call: Call,
         *,
@@ -50,10 +87,9 @@ class Updates:
         weights: Floats | None = None,
         known: dict[float, tuple[Floats, float]] | None = None,
     ) -> None:
-        self.basis, self.source, self.call = basis, source, call
-        self.reader = basis.reader
-        self.space = self.reader.space
-        self.n, self.d = source.n, self.reader.storage.d
+        self.reader, self.space, self._basis = reader, reader.space, basis
+        self.source, self.call, self.received = source, call, reader.received
+        self.n, self.d = source.n, reader.storage.d
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
         self._known: dict[float, tuple[Floats, float]] = known or {}  # distances between mixed rows, and their unit
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
@@ -105,21 +141,21 @@ class Updates:
 
     @classmethod
     def _stored(cls, reader: Reader, call: Call) -> "Updates":
-        source, scales = Stored(reader), reader.scales
         if not reader.base:
-            return cls(Basis(reader, source), source, call)
-        n = source.n - 1
-        basis, rows = Basis(reader, source, base=n), Differences(source, scales)
-        if scales is None:
-            return cls(basis, rows, call, places=np.arange(n))
-        return cls(basis, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
+            return cls(reader, None, reader, call)
+        n, rows = reader.n - 1, Differences(reader)
+        if reader.scales is None:
+            return cls(reader, None, rows, call, places=np.arange(n))
+        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(reader.scales, 0.0))
 
     # What this view is made of.
 
     @property
-    def received(self) -> tuple[int, ...]:
-        """The index of each stored row among the updates as received."""
-        return self.reader.received
+    def basis(self) -> Basis:
+        """The rows that these are combinations of. Made on first use: columnwise rules need none."""
+        if self._basis is None:
+            self._basis = Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.base else None)
+        return self._basis
 
     @property
     def weights(self) -> Floats:
@@ -154,11 +190,6 @@ class Updates:
             return None
         return tuple(range(self.n)) if self._places is None else tuple(self._places.tolist())
 
-    def base_below(self) -> Stored | None:
-        """The stored rows, where these are their differences to a base and nothing else."""
-        rows = self.source
-        return rows.stored if isinstance(rows, Differences) and rows.scales is None else None
-
     def block(self, start: int, stop: int) -> Any:
         """All rows on a range of coordinates, in the form that the space takes."""
         return self.source.block(start, stop)
@@ -173,7 +204,7 @@ class Updates:
 
     def _as_received(self) -> bool:
         """Whether these are the received updates, all of them."""
-        return isinstance(self.source, (Stored, Differences))
+        return self.source is self.reader or isinstance(self.source, Differences)
 
     def examine(self) -> None:
         """Search the stored rows for non-finite entries."""
@@ -233,13 +264,13 @@ class Updates:
             return self.only([int(row) for row in chosen])
         if self._weights is None:
             places = chosen if self._places is None else self._places[chosen]
-            return Updates(self.basis, Taken(self.reader, self.source, chosen), self.call, places=places)
+            return Updates(self.reader, self.basis, Taken(self.reader, self.source, chosen), self.call, places=places)
         pairs = np.ix_(chosen, chosen)
         known = {p: (between[pairs], unit) for p, (between, unit) in self._known.items()}
         source: Blocks = Taken(self.reader, self.source, chosen)
         if not known and isinstance(self.source, Mixed):
             source = Mixed(self.reader, self.source.source, self.source.mixing[chosen])
-        return Updates(self.basis, source, self.call, weights=self._weights[chosen], known=known)
+        return Updates(self.reader, self.basis, source, self.call, weights=self._weights[chosen], known=known)
 
     def mix(self, weights: Floats) -> "Updates":
         """Rows that are combinations of these: one for each row of `weights` (m x n)."""
@@ -252,7 +283,7 @@ class Updates:
         else:
             made = Mixed(self.reader, source, mixing)
         over = mixing if self._places is None and self._weights is None else mixing @ self.weights
-        return Updates(self.basis, made, self.call, weights=over)
+        return Updates(self.reader, self.basis, made, self.call, weights=over)
 
     def beside(self, *points: Point, rounded: bool = False, held: bool = False) -> "Updates":
         """These rows and, after them, the points; `rounded` to the type of the rows, as a server would receive them."""
@@ -262,10 +293,10 @@ class Updates:
         found = self._shared_basis(points)
         if found is None:
             basis = Basis(self.reader, source, below=self, points=points)
-            return Updates(basis, source, self.call)
+            return Updates(self.reader, basis, source, self.call)
         basis, rows = found
         over = np.vstack([rows, *(point.updates.over_basis_plain(point.weights) for point in points)])  # type: ignore[attr-defined]  # combinations
-        return Updates(basis, source, self.call, weights=over)
+        return Updates(self.reader, basis, source, self.call, weights=over)
 
     def over_basis_plain(self, weights: Floats) -> Floats:
         """Weights on these rows as weights on the rows of the basis, without the base."""
@@ -275,7 +306,7 @@ class Updates:
     def basis_difference(self, weights: Floats, other: Combination) -> Combination:
         """The combination of these rows by `weights`, less another of the same basis."""
         apart = self.over_basis_plain(weights) - other.updates.over_basis_plain(other.weights)
-        return Updates(self.basis, self.basis.source, self.call).combine(apart)
+        return Updates(self.reader, self.basis, self.basis.source, self.call).combine(apart)
 
     def _shared_basis(self, points: Sequence[Point]) -> "tuple[Basis, Floats] | None":
         """The basis that these rows and all points are combinations of, with the weights of the rows; None if none.
@@ -363,14 +394,13 @@ class Updates:
         if self._weights is not None:
             self._measure_mixed(norms)
         if self._weights is None:
-            self.basis.measure(norms)
-            found = tuple(self.basis.distances(q) for q in norms)
+            found = self.basis.measure(norms)
             if self._places is not None:
                 rows = np.ix_(self._places, self._places)
-                found = tuple(between[rows] for between in found)
+                found = [between[rows] for between in found]
         else:
-            found = tuple(self._known[q][0] for q in norms)
-        return found if isinstance(p, tuple) else found[0]
+            found = [self._known[q][0] for q in norms]
+        return tuple(found) if isinstance(p, tuple) else found[0]
 
     def lengths(self, norms: Sequence[float]) -> list[Floats]:
         """The l_p distances between the rows in the unit 1, whether or not they can be squared."""
@@ -398,7 +428,7 @@ class Updates:
         own.measure(missing)
         if 2.0 in missing:
             own.measure([p for p in self._known if p != 2.0])
-            self.basis, self.source, self._weights, self._known = own, own.source, None, {}
+            self._basis, self.source, self._weights, self._known = own, own.source, None, {}
             self._places = None
             if rows is not None:
                 self._places, self.source = rows, Taken(self.reader, own.source, rows)

@@ -9,6 +9,7 @@ from scipy import stats
 import mixtailor as mt
 from mixtailor.mixing import verify
 from mixtailor.mixing.registry import find, make, names
+from mixtailor.rules.request import Request
 from mixtailor.theory import kappa_lower_bound
 
 ROWS = np.random.default_rng(0).normal(size=(12, 5))
@@ -70,7 +71,7 @@ def test_draws_are_uniform_over_the_papers_pool() -> None:
     rule, arrival = mt.MixTailor(mt.paper_pool(2)), receive(ROWS)
     counts = np.zeros(64)
     for _ in range(64_000):
-        counts[rule._plan(arrival, (), n=12, entropy=None, round=None).facts["place"]] += 1
+        counts[rule.plan(arrival, Request(), 12).facts["place"]] += 1
     assert stats.chisquare(counts).pvalue > 1e-6
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.rules.geometric_median import together
+from mixtailor.rules.steps import side_by_side
 from mixtailor.updates import Median
 from mixtailor.updates.receive import receive
 
@@ -47,5 +47,5 @@ def test_medians_side_by_side_are_each_median_alone() -> None:
     far[0] *= 1e8
     for rows in (random.normal(size=(9, 40)), far, np.repeat(random.normal(size=(1, 40)), 9, axis=0)):
         home = receive(rows).home
-        for rule, point in zip(medians, together(medians, home), strict=True):
+        for rule, point in zip(medians, side_by_side([rule.steps(home) for rule in medians], home), strict=True):
             np.testing.assert_array_equal(home.at(point), rule(rows))

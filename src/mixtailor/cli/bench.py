@@ -137,7 +137,7 @@ def _chosen(text: str | None, n: int, f: int) -> dict[str, Rule]:
     made = {name.strip(): make(name.strip(), f=f) for name in (text or _RULES).split(",")}
     for name, rule in list(made.items()):
         if text is not None:
-            rule._check_rows(n)
+            rule.check_rows(n)
         elif rule.min_rows() > n:
             del made[name]
     return made

@@ -96,7 +96,7 @@ def _rule(name: str, f: int, n: int) -> "Rule":
     from mixtailor.experiments.building import make_rule
 
     made = make_rule(name, f=f, n=n, seed=0)
-    made._check_rows(n)
+    made.check_rows(n)
     return made
 
 

@@ -48,7 +48,7 @@ def check(config: RunConfig) -> None:
     settings = settings_of(config)
     rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
     try:
-        rule._check_rows(settings.taking_part)
+        rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
     make_attack(config.attack, rule=rule, classes=10)

@@ -7,6 +7,7 @@ import numpy as np
 
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates, geometry
 from mixtailor.updates.engine import Floats
 
@@ -63,6 +64,9 @@ class Medoid(Rule):
 
     def tolerates(self, n: int) -> int:
         return (n - 1) // 2
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def decide(self, updates: Updates) -> Point:
         distances = updates.distances(self.p)

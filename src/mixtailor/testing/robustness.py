@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor.rules.base import KeySource, Rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.request import KeySource
 from mixtailor.updates.engine import Floats
 
 __all__ = ["Worst", "climb", "excess"]

@@ -14,8 +14,9 @@ from mixtailor._checks import FaultError, check_count, check_positive, fault_mes
 from mixtailor.engines.distributed.keys import SharedKey, source_of
 from mixtailor.engines.distributed.line import INCOMPLETE, LATE, SOUND, Line, reasons
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import KeySource, OnFault, as_rule
+from mixtailor.rules.base import as_rule
 from mixtailor.rules.reputation import Observer
+from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.engine import Integers
 from mixtailor.updates.sharded import Sharded
 from mixtailor.updates.shards import Alone, Shards

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
-from mixtailor.rules.base import KeySource
+from mixtailor.rules.request import KeySource
 from mixtailor.updates.shards import Shards
 
 __all__ = ["SharedKey", "Told", "source_of"]

@@ -20,7 +20,8 @@ from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
+from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.engine import Integers
 from mixtailor.updates.points import only_row
 from mixtailor.updates.shards import Shards

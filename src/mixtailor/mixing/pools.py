@@ -1,5 +1,6 @@
 """Pools: the paper's sixty-four, and the one we would recommend."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
@@ -91,9 +92,7 @@ def paper_pool(
 
 
 def _in_norm(rule: Rule, p: float) -> Rule:
-    if isinstance(rule, Krum):
-        return Krum(rule.f, p=p)
-    return GeometricMedian(p=p) if isinstance(rule, GeometricMedian) else rule
+    return dataclasses.replace(rule, p=p) if hasattr(rule, "p") else rule  # type: ignore[type-var]  # a dataclass
 
 
 def default_pool(f: int, *, mixed: bool = False) -> list[Rule]:

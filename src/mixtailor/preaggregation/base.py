@@ -20,11 +20,11 @@ _MOST_ROWS = 1 << 20
 
 
 class PreAggregation(Part):
-    """From updates to updates, lazily: `prepare` reads what it decides from and returns a view.
+    """From updates to updates, lazily: `prepare` queries what it decides from and returns a view.
 
-    Laws: row order, translation and scale as for rules (`lacks` names those it lacks, and why). `after` tells what the
-    rule behind it must withstand: of n rows with f faulty ones, how many rows come out and how many of them may be
-    faulty. Randomness comes from ``updates.random`` alone.
+    Laws: permutation, translation and scale as for rules (`lacks` names those that do not hold, and why). `after` says
+    what the rule behind it must tolerate: of n updates with f faulty ones, how many come out, and how many of those may
+    be faulty. All randomness comes from ``updates.random``.
     """
 
     cost: ClassVar[str]
@@ -32,14 +32,14 @@ class PreAggregation(Part):
 
     @abstractmethod
     def after(self, n: int, f: int) -> tuple[int, int]:
-        """Rows and faulty rows behind it."""
+        """How many updates come out, and how many of them may be faulty."""
 
     @abstractmethod
     def prepare(self, updates: Updates) -> Updates:
-        """The rows that the rule behind it sees."""
+        """The updates that the rule behind it sees."""
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
-        """The coefficient of this in front of a rule; None where none is published."""
+        """The coefficient of this in front of a rule; None if none is published."""
         return None
 
     def missing_laws(self) -> Mapping[str, str]:
@@ -98,8 +98,8 @@ class Chain(Rule):
     before : PreAggregation
     rule : Rule
     f_after : {"mapped", "declared"}
-        Whether the rule is told how many of the rows *it sees* may be faulty, or keeps the f it was declared with
-        (which the MixTailor paper's experiments do).
+        Whether the rule gets the number of faulty updates among those that *it sees*, or keeps the f that it was
+        declared with (as in the experiments of the MixTailor paper).
     """
 
     before: PreAggregation
@@ -174,7 +174,7 @@ class Chain(Rule):
     def decide(self, updates: Updates) -> Point:
         promised, rule = self._seen(updates.n)
         prepared = self.before.prepare(updates)
-        if prepared.n < promised:  # rows left that no pre-aggregation promises to keep, such as similar ones
+        if prepared.n < promised:  # a filter removed updates that it does not promise to keep
             check_rows(rule, self.needs(), rule.min_rows(), prepared.n)
         return rule.decide(prepared)
 
@@ -204,7 +204,7 @@ def _in_front(first: Part, behind: Part) -> Asks:
 
 
 def _check_one_f(whole: Part, one: Part, other: Part) -> None:
-    """Both sides of >> are told the f of the rows as received; what it becomes on the way is worked out."""
+    """Both sides of >> declare the f of the updates as received; `after` maps it on the way."""
     first, second = one.declared_f(), other.declared_f()
     if first is not None and second is not None and first != second:
         refuse(f"{whole!r} needs one f on both sides of >> and got {first} and {second}.")

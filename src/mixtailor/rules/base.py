@@ -37,24 +37,24 @@ class Plan(NamedTuple):
 class Rule(Part):
     """From n updates to one.
 
-    Laws, which the suite checks for every exported rule, each where the rule's definition has it so (`lacks` names
-    those that it lacks, and why):
+    The suite checks these laws for every exported rule. A rule whose definition does not imply one of them declares
+    so in `lacks`, with the reason:
 
-    - ``permutation``: the order of the rows does not matter (in distribution, where a rule uses randomness);
-    - ``translation``: adding a vector to all rows adds it to the answer;
-    - ``scale``: scaling all rows by a positive number scales the answer.
+    - ``permutation``: the order of the updates does not matter (in distribution, if the rule uses randomness);
+    - ``translation``: adding a vector to all updates adds it to the result;
+    - ``scale``: scaling all updates by a positive number scales the result.
 
-    The input is never written to and the answer never aliases it; the answer has the type of one update; whatever at
-    most f rows contain, the answer is finite. A rule is pure: it keeps no state and draws nothing but from
+    The input is never modified and the result never aliases it. The result has the type of one update. Whatever at most
+    f updates contain, the result is finite. A rule is pure: it keeps no state, and all its randomness comes from
     ``updates.random``.
     """
 
     requirement: ClassVar[str]
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
-    robust: ClassVar[bool] = True  # whether it withstands any row at all
+    robust: ClassVar[bool] = True  # whether it tolerates any Byzantine update at all
     kappa_is_ours: ClassVar[bool] = False  # whether the coefficient is proved in the rule's notes rather than published
-    reads_all: ClassVar[bool] = True  # whether every coordinate of every row is read, so that every fault is found
+    reads_all: ClassVar[bool] = True  # whether it reads every coordinate of every update, and so finds every fault
 
     @abstractmethod
     def min_rows(self) -> int:
@@ -62,15 +62,15 @@ class Rule(Part):
 
     @abstractmethod
     def decide(self, updates: Updates) -> Point:
-        """The answer, described."""
+        """The result, as a point that is not computed yet."""
 
     def tolerates(self, n: int) -> int:
-        """How many of n rows may be faulty."""
+        """How many of n updates may be faulty."""
         f = self.declared_f()
         return 0 if f is None else f
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
-        """The published robustness coefficient: ``|answer - honest mean|^2 <= kappa * honest variance``."""
+        """The published robustness coefficient: ``|result - honest mean|^2 <= kappa * honest variance``."""
         return None
 
     def needs(self) -> str:
@@ -122,7 +122,7 @@ class Rule(Part):
         """
         wanted = Request.of(request)
         with released(self._held):
-            # Handed on, not kept: what a rule leaves behind is freed before the answer is released, too.
+            # No local name keeps the round: its memory is freed before the result is released.
             return _told(_Round(self, updates, wanted))
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
@@ -149,7 +149,10 @@ class Rule(Part):
         return self.lacks
 
     def lowered(self, n: int, gone: int) -> "Rule":
-        """The rule for the n rows left when `gone` have left: f is lowered only as far as the requirement asks."""
+        """The rule for the n updates that are left after `gone` were removed.
+
+        f is lowered one by one, by at most `gone`, until the requirement holds.
+        """
         f = self.declared_f()
         if f is None:
             return self
@@ -165,7 +168,7 @@ def _told(call: "_Round") -> Aggregation:
 
 
 class _Answer(NamedTuple):
-    """What a call came to; no point and no update where the round was skipped."""
+    """How a call ended; without a point and an update if the round was skipped."""
 
     rule: Rule
     point: Point | None
@@ -201,8 +204,8 @@ class _Round:
             honest = None if self.request.honest is None else self._honest(home)
             home.call = Call(self.plan.key, self.reference, honest)
             try:
-                # A row at the edge of its type makes lengths overflow, which rules reckon with: not a warning's worth,
-                # and where warnings are errors it would let one worker stop the server.
+                # An update at the edge of its type makes lengths overflow, which rules allow for. It is not worth a
+                # warning; where warnings are errors, one worker could stop the server.
                 with np.errstate(all="ignore"):
                     point = rule.decide(home)
                     answer = home.at(point)
@@ -226,7 +229,7 @@ class _Round:
         return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
     def told(self, answer: "_Answer") -> Aggregation:
-        """The answer with what happened: as much work as a small rule, so that a plain call leaves it out."""
+        """The result with what happened. As much work as a small rule, so that a plain call leaves it out."""
         rule, point, update, home, faults = answer
         if point is None:
             return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
@@ -254,7 +257,7 @@ class _Round:
 
 
 def _over_home(point: Point) -> "Floats | None":
-    """The weights of the home's rows in a point; None where it is no combination of them."""
+    """Weights of a point over the received updates, or None if it is no combination of them."""
     if not isinstance(point, Combination):
         return None
     if point.updates is point.updates.home:
@@ -272,7 +275,7 @@ def _selected(selected: Any, weights: "Floats | None", received: tuple[int, ...]
 
 
 def _scattered(scores: Any, received: tuple[int, ...], n: int, elsewhere: float = np.nan) -> "Floats | None":
-    """Scores of the rows left, at the rows as received; scores of mixed rows have no such place."""
+    """Scores by received update, or None for scores of mixed updates, which belong to no single one."""
     if scores is None or len(scores) != len(received):
         return None
     if received == tuple(range(n)):
@@ -289,7 +292,7 @@ class Plain(Rule):
     Parameters
     ----------
     function : callable
-        Gets the rows that are finite, as a numpy array, or a tensor where the updates are tensors on a device.
+        Gets the finite updates as one matrix: a numpy array, or a tensor if the updates are tensors on a device.
 
     Examples
     --------

@@ -33,22 +33,9 @@ class RequestKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a caller says about one call.
+    """What a caller says about one call besides the updates.
 
-    Parameters
-    ----------
-    workers : sequence, optional
-        The workers' names, for messages, in the order of the updates.
-    reference : update, optional
-        A vector that the caller trusts, or the result of the round before; rules that need one say so.
-    honest : sequence of int, optional
-        The indices of the honest updates, for `Omniscient` alone.
-    round : int, optional
-        The number of the round, for an audited draw.
-    entropy : KeySource, optional
-        Where randomness comes from; the operating system by default.
-    on_fault : {"raise", "skip"}
-        What to do when more updates are provably faulty than the rule tolerates.
+    It is made once, from the keyword arguments of the call; `Rule.aggregate` says what each of them means.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
     python -m benchmarks.calls
 
-Counted by `sys.setprofile` on the second call of a rule, when kernels are compiled and caches are filled. Only functions
+Counted by `sys.setprofile` when kernels are compiled and caches are filled. Only functions
 of this package count; functions of numpy, torch and the standard library do not.
 """
 

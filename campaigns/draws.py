@@ -21,6 +21,7 @@ from scipy import stats
 
 import mixtailor as mt
 from mixtailor.intake import receive
+from mixtailor.rules.request import Request
 
 Places = npt.NDArray[np.int64]
 
@@ -100,7 +101,7 @@ def trials() -> list[Trial]:
     mixture, arrival = mt.MixTailor(mt.paper_pool(2)), receive(np.zeros((12, 1)))
 
     def drawn() -> int:
-        return int(mixture._plan(arrival, (), n=12, entropy=None, round=None).facts["place"])  # type: ignore[call-overload, no-any-return]  # a place is an int
+        return int(mixture.plan(arrival, Request(), 12).facts["place"])  # type: ignore[call-overload, no-any-return]  # a place is an int
 
     system = mt.SystemEntropy()
     return [

@@ -12,6 +12,7 @@ from campaigns.rows.inputs import Input
 from campaigns.rows.reach import reach
 from mixtailor.preaggregation.base import Both, Chain
 from mixtailor.rules import Aggregation, Rule
+from mixtailor.rules.part import walk
 from mixtailor.testing.laws import reads_all
 
 BOXED = (mt.Comed, mt.TrimmedMean)
@@ -191,11 +192,9 @@ def _last(rule: Rule) -> Rule:
 
 def fronts(rule: Rule) -> list[Any]:
     """The pre-aggregations in front of a rule, in order."""
-    return [*_parts(rule.before), *fronts(rule.rule)] if isinstance(rule, Chain) else []
-
-
-def _parts(front: Any) -> list[Any]:
-    return [*_parts(front.first), *_parts(front.second)] if isinstance(front, Both) else [front]
+    if not isinstance(rule, Chain):
+        return []
+    return [*(part for part in walk(rule.before) if not isinstance(part, Both)), *fronts(rule.rule)]
 
 
 def _shortest(chain: Chain, lengths: Any) -> Any:

@@ -13,7 +13,7 @@ from mixtailor.mixing import (
     default_pool,
     paper_pool,
 )
-from mixtailor.mixing.registry import make as make_rule
+from mixtailor.mixing.registry import make_rule
 from mixtailor.preaggregation import ARC, NNM, Bucketing, Clipping, PreAggregation, Resampling, SimilarityFilter
 from mixtailor.rules import (
     CAF,

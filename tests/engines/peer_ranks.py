@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 import torch.distributed as dist
-from mixtailor.updates.shards import Shards
 from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
 from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
-from mixtailor.updates import shards
+from mixtailor.engines.distributed.ranks import Ranks
+from mixtailor.updates import ranks
 
 RULES = (
     mt.Krum(1),
@@ -76,7 +76,7 @@ def answers(rank, count):
     found["untouched"] = _untouched(rank, count)
     found["messages"] = _messages(rank, count)
     found["unlike"] = _unlike(rank, count)
-    found["key"] = SharedKey(Shards(23), mt.SystemEntropy()).key("draw")
+    found["key"] = SharedKey(Ranks(23), mt.SystemEntropy()).key("draw")
     return found
 
 
@@ -131,16 +131,16 @@ def _messages(rank, count):
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
     quick, plain = [], []
-    swapped, single = shards._swapped, dist.all_to_all_single
+    swapped, single = ranks._swapped, dist.all_to_all_single
     tensor = torch.from_numpy(vectors(count)[rank])
-    shards._swapped = lambda *args: quick.append(args) or swapped(*args)
+    ranks._swapped = lambda *args: quick.append(args) or swapped(*args)
     dist.all_to_all_single = lambda *args, **options: plain.append(args) or single(*args, **options)
     try:
         robust_all_reduce(tensor.clone(), mt.Krum(1))
-        shards._swapped = None
+        ranks._swapped = None
         robust_all_reduce(tensor, mt.Krum(1))
     finally:
-        shards._swapped, dist.all_to_all_single = swapped, single
+        ranks._swapped, dist.all_to_all_single = swapped, single
     return len(quick), len(plain), tensor.numpy()
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import samples
 import torch
 import torch.distributed as dist
-from mixtailor.updates.sharded import Sharded
-from mixtailor.updates.shards import Shards
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
+from mixtailor.engines.distributed.exchange import sharded
+from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.intake.device import on_device
 from mixtailor.testing.laws import Case, FixedKey
 
@@ -45,19 +45,19 @@ def every_rule(rank, count):
     """The slice of every rule's answer, on clean rows and on rows of which some are NaN in another rank's slice."""
     found = []
     for rule, case in cases():
-        shards = Shards(case.rows.shape[1], None)
-        own = slice(shards.start, shards.stop)
-        here = [ask(rule, case, Sharded.of(case.rows[:, own].copy(), shards), case.reference[own])]
+        ranks = Ranks(case.rows.shape[1], None)
+        own = slice(ranks.start, ranks.stop)
+        here = [ask(rule, case, sharded(case.rows[:, own].copy(), ranks), case.reference[own])]
         if case.f:
             rows = broken(case)
-            here.append(ask(rule, case, Sharded.of(rows[:, own].copy(), shards), case.reference[own]))
+            here.append(ask(rule, case, sharded(rows[:, own].copy(), ranks), case.reference[own]))
         found.append([facts(result) for result in here])
     return found
 
 
 def everything(rank, count):
     """All of it in one group: processes are what costs time here."""
-    return {body.__name__: body(rank, count) for body in (every_rule, other_homes, too_many_faults)}
+    return {body.__name__: body(rank, count) for body in (every_rule, other_storages, too_many_faults)}
 
 
 def broken(case):
@@ -67,7 +67,7 @@ def broken(case):
     return rows
 
 
-def other_homes(rank, count):
+def other_storages(rank, count):
     """float32, half precision, tensors, a device's path, fewer coordinates than ranks, far rows."""
     found = {}
     rng = np.random.default_rng(3)
@@ -90,22 +90,22 @@ def other_homes(rank, count):
         mt.Krum(2, p=3),
     ]
     for name, kind in kinds.items():
-        shards = Shards(50, None)
-        part = rows[:, shards.start : shards.stop]
+        ranks = Ranks(50, None)
+        part = rows[:, ranks.start : ranks.stop]
         for rule in rules:
             given = kind(part)
-            home = Sharded.of(given, shards)
+            arrival = sharded(given, ranks)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                answer = rule.aggregate(home, entropy=FixedKey(0)).update
+                answer = rule.aggregate(arrival, entropy=FixedKey(0)).update
             flat = np.concatenate([np.asarray(one) for one in answer]) if name == "layers" else answer
             found[name, repr(rule)] = torch.as_tensor(flat).to(torch.float64).numpy()
-    few = Shards(2, None)
-    found["few"] = mt.Comed()(Sharded.of(rows[:, few.start : few.stop].copy(), few))
+    few = Ranks(2, None)
+    found["few"] = mt.Comed()(sharded(rows[:, few.start : few.stop].copy(), few))
     wide = rng.normal(size=(200, 9))  # n x n numbers that are summed on the first rank
-    shards = Shards(9, None)
-    found["wide"] = mt.Krum(3, p=np.inf)(Sharded.of(wide[:, shards.start : shards.stop].copy(), shards))
-    found["wide 2"] = mt.Krum(3)(Sharded.of(wide[:, shards.start : shards.stop].copy(), shards))
+    ranks = Ranks(9, None)
+    found["wide"] = mt.Krum(3, p=np.inf)(sharded(wide[:, ranks.start : ranks.stop].copy(), ranks))
+    found["wide 2"] = mt.Krum(3)(sharded(wide[:, ranks.start : ranks.stop].copy(), ranks))
     return found
 
 
@@ -113,9 +113,9 @@ def too_many_faults(rank, count):
     """What every rank raises when two rows are broken in different slices and f is one."""
     rows = np.ones((6, 12))
     rows[1, 0], rows[4, 11] = np.nan, np.inf
-    shards = Shards(12, None)
+    ranks = Ranks(12, None)
     try:
-        mt.Krum(1)(Sharded.of(rows[:, shards.start : shards.stop].copy(), shards))
+        mt.Krum(1)(sharded(rows[:, ranks.start : ranks.stop].copy(), ranks))
     except FaultError as error:
         assert dist.get_rank() == rank
         return error.rows

@@ -43,9 +43,9 @@ def test_every_rule_equals_the_central_answer(ranks):
                 assert one["quarantined"] == [(item.row, item.reason) for item in central.quarantined], rule
 
 
-def test_homes_far_rows_and_many_rows(ranks):
+def test_storages_far_rows_and_many_rows(ranks):
     """Types, tensors, the path of a device, layers; a row 1e12 away; fewer coordinates than ranks; large sums."""
-    found = [rank["other_homes"] for rank in ranks]
+    found = [rank["other_storages"] for rank in ranks]
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(9, 50))
     rows[-1] *= 1e12
@@ -76,7 +76,7 @@ def test_all_ranks_name_the_faults_of_all_slices(ranks):
 
 
 def test_slices_cover_every_coordinate_once():
-    from mixtailor.updates.shards import bounds
+    from mixtailor.engines.distributed.ranks import bounds
 
     for d in (0, 1, 5, 12):
         for count in (1, 2, 5, 7):
@@ -87,13 +87,10 @@ def test_slices_cover_every_coordinate_once():
 @pytest.mark.parametrize("d", [3, 4])
 def test_one_slice_needs_its_width(d):
     """A slice of another width is refused with both numbers, before anything is sent."""
-    from mixtailor.updates.sharded import Sharded
-
-    from mixtailor.intake import receive
-    from mixtailor.updates import Updates
+    from mixtailor.engines.distributed.exchange import sharded
 
     class Six:
         d, start, stop = 6, 0, 6
 
     with pytest.raises(ValueError, match=f"needs 6 coordinates and has {d}"):
-        Sharded(Updates.arrived(receive(np.ones((3, d)))), Six())
+        sharded(np.ones((3, d)), Six())

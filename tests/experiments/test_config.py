@@ -7,8 +7,9 @@ import pytest
 from mixtailor import Krum, MixTailor
 from mixtailor.attacks import ALIE, Informed, LabelFlip, LineSearch, Tailored
 from mixtailor.experiments import PRESETS, Experiment, RunConfig
-from mixtailor.experiments.building import make_attack, make_rule, settings_of, simulation_of
+from mixtailor.experiments.building import make_attack, settings_of, simulation_of
 from mixtailor.experiments.errors import ConfigError
+from mixtailor.mixing.registry import make_rule
 from mixtailor.preaggregation import Chain
 from mixtailor.simulation import Cosine
 
@@ -129,15 +130,15 @@ def test_both_readings_of_epsilon() -> None:
 
 
 def test_rules_are_built_in_all_their_forms() -> None:
-    pool = make_rule({"name": "paper_pool", "without": ["bulyan"]}, f=4, n=12, seed=0)
+    pool = make_rule({"name": "paper_pool", "without": ["bulyan"]}, f=4, n=12)
     assert isinstance(pool, MixTailor) and len(pool.rules) == 48
-    forbidden = make_rule("paper_pool", f=4, n=12, seed=0)
+    forbidden = make_rule("paper_pool", f=4, n=12)
     assert isinstance(forbidden, MixTailor) and len(forbidden.rules) == 48, "what n forbids leaves from the start"
-    own = make_rule({"name": "pool", "rules": ["krum", {"name": "krum", "p": 3}]}, f=2, n=12, seed=0)
+    own = make_rule({"name": "pool", "rules": ["krum", {"name": "krum", "p": 3}]}, f=2, n=12)
     assert isinstance(own, MixTailor) and own.rules == (Krum(f=2), Krum(f=2, p=3))
-    chain = make_rule({"name": "resampling >> paper_pool", "repeats": 2, "f_after": "declared"}, f=2, n=12, seed=0)
+    chain = make_rule({"name": "resampling >> paper_pool", "repeats": 2, "f_after": "declared"}, f=2, n=12)
     assert isinstance(chain, Chain) and chain.f_after == "declared" and isinstance(chain.rule, MixTailor)
-    assert repr(make_rule("nnm >> trimmed_mean", f=2, n=12, seed=0)) == "NNM(f=2) >> TrimmedMean(f=2)"
+    assert repr(make_rule("nnm >> trimmed_mean", f=2, n=12)) == "NNM(f=2) >> TrimmedMean(f=2)"
 
 
 def test_attacks_are_built_in_all_their_forms() -> None:

@@ -16,6 +16,7 @@ import pytest
 import mixtailor as mt
 from campaigns.draws import Trial, campaign, trials
 from mixtailor.intake import receive
+from mixtailor.rules.request import Request
 
 ARRIVAL = receive(np.zeros((12, 1)))
 
@@ -82,11 +83,11 @@ def test_wrong_sources_are_noticed(wrong: Callable[[], Callable[[], int]], notic
 
 
 def places(rule: mt.MixTailor, count: int = 40) -> list[int]:
-    return [rule._plan(ARRIVAL, (), n=12, entropy=None, round=None).facts["place"] for _ in range(count)]  # type: ignore[misc]
+    return [rule.plan(ARRIVAL, Request(), 12).facts["place"] for _ in range(count)]  # type: ignore[misc]
 
 
 def _report(rule: mt.MixTailor, pipe: object) -> None:
-    plans = [rule._plan(ARRIVAL, (), n=12, entropy=None, round=None) for _ in range(40)]
+    plans = [rule.plan(ARRIVAL, Request(), 12) for _ in range(40)]
     pipe.send([(plan.facts["place"], plan.key) for plan in plans])  # type: ignore[attr-defined]
 
 
@@ -147,7 +148,7 @@ def test_threads_draw_differently() -> None:
 
     def work() -> None:
         gate.wait(60)
-        plans = [rule._plan(ARRIVAL, (), n=12, entropy=None, round=None) for _ in range(40)]
+        plans = [rule.plan(ARRIVAL, Request(), 12) for _ in range(40)]
         found.append(([plan.facts["place"] for plan in plans], [plan.key for plan in plans]))
 
     threads = [threading.Thread(target=work) for _ in range(8)]

@@ -8,7 +8,8 @@ from scipy import stats
 
 import mixtailor as mt
 from mixtailor.mixing import verify
-from mixtailor.mixing.registry import find, make, names
+from mixtailor.mixing.registry import find, make_rule, names
+from mixtailor.rules.request import Request
 from mixtailor.theory import kappa_lower_bound
 
 ROWS = np.random.default_rng(0).normal(size=(12, 5))
@@ -70,7 +71,7 @@ def test_draws_are_uniform_over_the_papers_pool() -> None:
     rule, arrival = mt.MixTailor(mt.paper_pool(2)), receive(ROWS)
     counts = np.zeros(64)
     for _ in range(64_000):
-        counts[rule._plan(arrival, (), n=12, entropy=None, round=None).facts["place"]] += 1
+        counts[rule.plan(arrival, Request(), 12).facts["place"]] += 1
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
@@ -294,21 +295,21 @@ def test_audited_workers_have_different_names(tmp_path) -> None:
 
 
 def test_rules_by_name() -> None:
-    assert make("krum", f=2, p=3) == mt.Krum(2, p=3)
-    assert make("nnm >> bucketing >> trimmed_mean", f=1, size=2) == mt.NNM(1) >> (
+    assert make_rule("krum", f=2, p=3) == mt.Krum(2, p=3)
+    assert make_rule("nnm >> bucketing >> trimmed_mean", f=1, size=2) == mt.NNM(1) >> (
         mt.Bucketing(size=2) >> mt.TrimmedMean(1)
     )
-    assert len(make("paper_pool", f=2).rules) == 64
+    assert len(make_rule("paper_pool", f=2).rules) == 64
     assert find("MultiKrum") is mt.MultiKrum
     assert {"krum", "mixtailor", "comed"} <= set(names())
     with pytest.raises(ValueError, match="Did you mean 'krum'"):
-        make("krumm", f=2)
+        make_rule("krumm", f=2)
     with pytest.raises(ValueError, match="takes no parameter 'q'"):
-        make("krum", f=2, q=3)
+        make_rule("krum", f=2, q=3)
     with pytest.raises(ValueError, match=r"takes no parameter 'powr'\. Did you mean 'power'"):
-        make("nnm >> krum", f=2, powr=1)
+        make_rule("nnm >> krum", f=2, powr=1)
     with pytest.raises(ValueError, match="no pre-aggregation"):
-        make("nmm >> krum", f=2)
+        make_rule("nmm >> krum", f=2)
 
 
 def test_rules_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,5 +319,5 @@ def test_rules_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     entry = EntryPoint("theirs", "mixtailor.rules:Medoid", registry.GROUP)
     monkeypatch.setattr("mixtailor._registry.entry_points", lambda group: [entry] if group == registry.GROUP else [])
-    assert make("theirs") == mt.Medoid()
+    assert make_rule("theirs") == mt.Medoid()
     assert "theirs" in names()

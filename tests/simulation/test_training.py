@@ -1,7 +1,8 @@
 """Training under attack: what a round does, and that a seed decides everything."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from mixtailor import (
+    NNM,
     CenteredClipping,
     Comed,
     DnC,
@@ -41,6 +43,7 @@ from mixtailor.attacks import (
     Tailored,
 )
 from mixtailor.rules import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.simulation import (
     Batches,
     Cosine,
@@ -59,6 +62,7 @@ from mixtailor.simulation import (
     synthetic,
 )
 from mixtailor.simulation.adversary import Adversary
+from mixtailor.updates import Point, Updates
 
 
 def quick(**changes: Any) -> Settings:
@@ -268,7 +272,27 @@ def test_an_attacker_that_sees_k_rows_gets_its_own() -> None:
         Simulation(synthetic(), "logistic", Comed(), own, settings=Settings(**options, spread="honest"))
 
 
-@pytest.mark.parametrize("rule", [FLTrust(), MoNNA(f=2)])
+@dataclasses.dataclass(frozen=True)
+class Trusting(Rule):
+    """A rule of somebody else's, whose result is what the server trusts."""
+
+    requirement: ClassVar[str] = "n >= 1"
+    cost: ClassVar[str] = "nothing"
+
+    def min_rows(self) -> int:
+        return 1
+
+    def asks(self) -> Asks:
+        return Asks(reference="trusted")
+
+    def decide(self, updates: Updates) -> Point:
+        assert updates.reference is not None
+        return updates.reference
+
+
+@pytest.mark.parametrize(
+    "rule", [FLTrust(), MoNNA(f=2), Trusting(), MixTailor([Comed(), NNM(2) >> MoNNA(2)])], ids=repr
+)
 def test_a_trusted_update_comes_from_the_server_s_own_examples(rule: Rule) -> None:
     assert trained(rule, Tailored(epsilon=10.0), rounds=60).accuracy(1) > 0.7
 

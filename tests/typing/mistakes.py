@@ -8,4 +8,7 @@ def mistakes() -> None:
     mt.Krum(f="two")  # expect: arg-type
     mt.NNM(f=1) >> 5  # expect: operator
     mt.Comed().aggregate([[1.0]], on_fault="ignore")  # expect: arg-type
+    mt.Comed()([[1.0]], worker=["a"])  # expect: call-arg
+    mt.Comed()([[1.0]], round="first")  # expect: arg-type
+    mt.make_rule(5)  # expect: arg-type
     mt.MixTailor([mt.Comed()], entropy=7)  # expect: arg-type

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 import mixtailor as mt
 from mixtailor.attacks import Tailored
+from mixtailor.rules.part import Asks, Part, walk
 from mixtailor.testing import check_rule
 from mixtailor.updates import Median, Point, Updates
 
@@ -21,6 +22,9 @@ class NearMedian(mt.Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 1
+
+    def asks(self) -> Asks:
+        return Asks(reference="previous")
 
     def decide(self, updates: Updates) -> Point:
         distances = updates.distances_to(updates.columns(Median()))
@@ -39,7 +43,9 @@ def pool() -> mt.MixTailor:
 
 def aggregate(honest: npt.NDArray[np.float64]) -> tuple[Any, list[int], str]:
     lies = Tailored(epsilon=0.1)(honest, f=1)
-    result: mt.Aggregation = pool().aggregate(np.concatenate([honest, lies]), workers=["a", "b", "c", "d", "e", "f"])
+    sent = np.concatenate([honest, lies])
+    result: mt.Aggregation = pool().aggregate(sent, workers=["a", "b", "c", "d", "e", "f"])
+    pool()(sent, reference=honest[0], honest=range(5), round=3, entropy=mt.SystemEntropy(), on_fault="skip")
     faulty: list[int] = [item.row for item in result.quarantined]
     return result.update, faulty, repr(result.rule)
 
@@ -48,3 +54,5 @@ def checked() -> None:
     check_rule(NearMedian(f=1), seeds=1)
     kappa: float | None = mt.make_rule("nnm >> krum", f=1).kappa(12, 1, 100)
     assert kappa is not None
+    nested: list[Part] = list(walk(mt.make_rule({"name": "nnm >> bulyan", "then": "comed"}, f=1, n=12)))
+    assert len(nested) == 4

@@ -7,7 +7,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.intake import receive
-from mixtailor.rules.geometric_median import together
+from mixtailor.rules.steps import side_by_side
 from mixtailor.updates import Median, Updates
 
 NORMS = (1.0, 2.0, 3.0, 7.5, 16.0, math.inf)
@@ -46,6 +46,6 @@ def test_medians_side_by_side_are_each_median_alone() -> None:
     far = random.normal(size=(9, 40))
     far[0] *= 1e8
     for rows in (random.normal(size=(9, 40)), far, np.repeat(random.normal(size=(1, 40)), 9, axis=0)):
-        view = Updates.arrived(receive(rows))
-        for rule, point in zip(medians, together(medians, view), strict=True):
-            np.testing.assert_array_equal(view.at(point), rule(rows))
+        home = Updates.arrived(receive(rows))
+        for rule, point in zip(medians, side_by_side([rule.steps(home) for rule in medians], home), strict=True):
+            np.testing.assert_array_equal(home.at(point), rule(rows))

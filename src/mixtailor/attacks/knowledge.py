@@ -13,6 +13,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Rule
+from mixtailor.rules.request import Request
 from mixtailor.updates import Point
 
 __all__ = [
@@ -184,7 +185,7 @@ class KnowsDraw(Knowledge):
         arrival: Any = None  # a draw reads nothing of what arrived
         twin = MixTailor(target.rules, target.probabilities, copy.deepcopy(target.entropy))
         twin._warned.add(n)
-        return twin._plan(arrival, (), n=n, entropy=None, round=None).rule
+        return twin.plan(arrival, Request(), n).rule
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,18 @@
 """Trying rows on the server's rule, without computing them: what the searching attacks share."""
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from mixtailor._checks import check_rows, refuse
+from mixtailor._checks import refuse
 from mixtailor.attacks.base import Scene
 from mixtailor.mixing import MixTailor
-from mixtailor.rules import GeometricMedian, Krum, Rule, as_rule
-from mixtailor.rules.geometric_median import answer_key, together
-from mixtailor.rules.part import Part
+from mixtailor.rules import Rule, as_rule
+from mixtailor.rules.steps import prefetch
 from mixtailor.updates import Call, Combination, Faulty, Point, Updates
 
 __all__ = ["Outcome", "Trials", "check_target"]
@@ -64,7 +61,7 @@ def check_target(attack: object, target: Rule | None, n: int) -> Rule:
     """A target that n rows allow."""
     if target is None:
         refuse(f"{attack!r} needs target=, the rule or MixTailor that the server uses.")
-    check_rows(target, target._needs(), target.min_rows(), n)
+    target.check_rows(n)
     return target
 
 
@@ -108,7 +105,7 @@ class Trials:
 
     def __init__(self, target: Rule, scene: Scene, reference: Point | None = None) -> None:
         self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
-        check_rows(self.target, self.target._needs(), self.target.min_rows(), scene.n)
+        self.target.check_rows(scene.n)
         if isinstance(self.target, MixTailor):
             shares = self.target.shares(scene.n)
             kept = [place for place, share in enumerate(shares) if share > 0.0]
@@ -120,9 +117,6 @@ class Trials:
         self.evaluations = 0
         self._random = np.random.default_rng(scene.random.integers(1 << 63))
         self._state = self._random.bit_generator.state
-        distinct = dict.fromkeys(self.rules)
-        self._norms = tuple(sorted({p for rule in distinct for p in _norms(rule)}))
-        self._medians = [rule for rule in distinct if isinstance(rule, GeometricMedian) and rule.p != 2.0]
         self._view: tuple[tuple[int, ...], Updates] | None = None
 
     def drawn(self) -> Rule:
@@ -154,9 +148,9 @@ class Trials:
         known: dict[Rule, Outcome] = view.remember((Trials, "outcomes"), dict)
         missing = [rule for rule in dict.fromkeys(self.rules) if rule not in known]
         if missing:
-            self._prepare(view)
             self.evaluations += len(missing)
             with _quietly():
+                prefetch(missing, view)
                 answers = [self._decide(view, rule) for rule in missing]
             known.update(zip(missing, self._compared(answers), strict=True))
         return [known[rule] for rule in self.rules]
@@ -197,16 +191,6 @@ class Trials:
     def _call(self) -> Call:
         return Call(reference=self.honest.call.reference, honest=self.honest.places())
 
-    def _prepare(self, view: Updates) -> None:
-        """One reading for all norms that the pool's Krums will ask for, and one a step for its geometric medians."""
-        if len(self._norms) > 1:
-            view.distances(self._norms)
-        if len(self._medians) > 1:
-            with _quietly():
-                answers = together(self._medians, view)
-            for rule, answer in zip(self._medians, answers, strict=True):
-                view.remember(answer_key(rule), partial(_same, answer))
-
     def _decide(self, view: Updates, rule: Rule) -> Point:
         self._random.bit_generator.state = self._state
         view.call.random = self._random
@@ -229,18 +213,5 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _same(answer: Point) -> Point:
-    return answer
-
-
 def _outcome(inner: float, square: float, reference: float) -> Outcome:
     return Outcome(float(inner), math.sqrt(max(float(square), 0.0)), math.sqrt(max(float(reference), 0.0)))
-
-
-def _norms(part: object) -> set[float]:
-    """The norms of all Krums in a rule and its parts."""
-    if not isinstance(part, Part):
-        return set()
-    own = {float(part.p)} if isinstance(part, Krum) else set()
-    values = (getattr(part, item.name) for item in dataclasses.fields(part))  # type: ignore[arg-type]  # a dataclass
-    return own.union(*(_norms(value) for value in values))

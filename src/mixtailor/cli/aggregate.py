@@ -14,7 +14,8 @@ from mixtailor.cli._output import Json, say, show_json
 from mixtailor.cli._progress import Readings
 from mixtailor.cli._writing import check_names, check_out, write
 from mixtailor.intake import Arrival
-from mixtailor.mixing.registry import make
+from mixtailor.mixing.grammar import read_value
+from mixtailor.mixing.registry import make_rule
 from mixtailor.rules import Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
@@ -33,7 +34,7 @@ def command(
         Path, typer.Option("-o", "--out", help="Where the answer goes, in any of these formats; replaced in one step.")
     ],
     rule: Annotated[
-        str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum'. See: mixtailor rules")
+        str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum(p=3)'. See: mixtailor rules")
     ] = "mixtailor",
     f: Annotated[int | None, typer.Option("--f", help="How many of the files may be Byzantine.")] = None,
     base: Annotated[
@@ -70,11 +71,10 @@ def _received(files: Sequence[Path], base: Path | None) -> Arrival:
 
 
 def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
-    if f is not None:
-        return make(text, f=f, **parameters)
-    if make(text, f=0, **parameters).declared_f() is not None:
+    table = {"name": text, **parameters}
+    if f is None and make_rule(table, f=0) != make_rule(table, f=1):
         raise typer.BadParameter(f"{text!r} needs to know how many of the files may be Byzantine. Give --f.")
-    return make(text, **parameters)
+    return make_rule(table, f=f)
 
 
 def _parameters(settings: Sequence[str]) -> dict[str, object]:
@@ -85,17 +85,8 @@ def _parameters(settings: Sequence[str]) -> dict[str, object]:
             raise typer.BadParameter(f"--set needs NAME=VALUE, as in --set p=3, and got {setting!r}.")
         if name == "f":
             raise typer.BadParameter("--set does not take f. Give --f.")
-        parameters[name] = _value(text)
+        parameters[name] = read_value(text)
     return parameters
-
-
-def _value(text: str) -> object:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _halves(files: Sequence[Path], arrival: Arrival, out: Path) -> set[str]:

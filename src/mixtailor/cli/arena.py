@@ -9,6 +9,7 @@ import typer
 from mixtailor._checks import nearest
 from mixtailor.cli import _training
 from mixtailor.cli._output import Json, console, say, table
+from mixtailor.mixing.grammar import split
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Results
@@ -102,12 +103,12 @@ def _chosen(
         if text is None:
             continue
         known = {label_of(item): item for item in table[key]}
-        names = _names(text)
+        names = split(text)
         for name in names:
             if name not in known:
                 raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))}")
         table[key] = [known[name] for name in names]
-    for members in map(_names, pools):
+    for members in map(split, pools):
         pool = {"name": "pool", "rules": members, "label": f"MixTailor ({', '.join(members)})"}
         table["rule"] = [*table["rule"], pool]
     panels = [
@@ -127,7 +128,3 @@ def _paced(experiment: "Experiment", preset: str) -> "Experiment":
             panel = panel.model_copy(update={"run": {**panel.run, "learning_rate": round(rate, 9)}})
         panels.append(panel)
     return experiment.model_copy(update={"panels": panels})
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]

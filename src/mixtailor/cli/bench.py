@@ -16,7 +16,8 @@ from mixtailor._checks import plural, refuse
 from mixtailor.cli._output import Json, console, say, show_json, status, table
 from mixtailor.kernels import threads
 from mixtailor.mixing import MixTailor
-from mixtailor.mixing.registry import make
+from mixtailor.mixing.grammar import split
+from mixtailor.mixing.registry import make_rule
 from mixtailor.rules import Mean, Rule
 
 EXAMPLE = 'mixtailor bench --n 20 --d 100000 --f 3 --rules "krum,nnm >> trimmed_mean"'
@@ -34,7 +35,7 @@ def command(
     d: Annotated[int, typer.Option("--d", min=1, help="How many coordinates each has.")] = 1_000_000,
     f: Annotated[int, typer.Option("--f", min=0, help="How many rows may be Byzantine, and are.")] = 2,
     rules: Annotated[
-        str | None, typer.Option(help='By name, separated by commas; "nnm >> krum" is one. Else a choice of them.')
+        str | None, typer.Option(help='By name, separated by commas; "nnm >> krum(p=3)" is one. Else a choice of them.')
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long each rule is measured, in all.")] = 0.5,
     as_json: Json = False,
@@ -134,10 +135,10 @@ def interleaved(
 def _chosen(text: str | None, n: int, f: int) -> dict[str, Rule]:
     if 2 * f >= n:
         refuse(f"The rules need more than half of the rows honest (n > 2f) and got n = {n}, f = {f}. Lower --f.")
-    made = {name.strip(): make(name.strip(), f=f) for name in (text or _RULES).split(",")}
+    made = {name: make_rule(name, f=f) for name in split(text or _RULES)}
     for name, rule in list(made.items()):
         if text is not None:
-            rule._check_rows(n)
+            rule.check_rows(n)
         elif rule.min_rows() > n:
             del made[name]
     return made

@@ -30,7 +30,7 @@ def command(
             help="Recorded states: of a run or of an experiment made with --states. Without it, they are recorded now."
         ),
     ] = None,
-    rule: Annotated[str, typer.Option(help='A rule or pool by name, as in an experiment: "nnm >> krum".')] = (
+    rule: Annotated[str, typer.Option(help='A rule or pool by name, as in an experiment: "nnm >> krum(p=3)".')] = (
         "default_pool"
     ),
     f: Annotated[int, typer.Option("--f", min=1, help="How many workers lie.")] = 2,
@@ -93,10 +93,11 @@ def _made(name: str, item: Any, rule: "Rule") -> "Attack":
 
 
 def _rule(name: str, f: int, n: int) -> "Rule":
-    from mixtailor.experiments.building import make_rule
+    from mixtailor.mixing import SeededEntropy
+    from mixtailor.mixing.registry import make_rule
 
-    made = make_rule(name, f=f, n=n, seed=0)
-    made._check_rows(n)
+    made = make_rule(name, f=f, n=n, entropy=SeededEntropy(0).spawn("server"))
+    made.check_rows(n)
     return made
 
 

@@ -11,10 +11,8 @@ from mixtailor import attacks
 from mixtailor._checks import nearest, refuse
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
-from mixtailor.mixing import MixTailor, SeededEntropy, default_pool, paper_pool
-from mixtailor.mixing.registry import find as find_rule
-from mixtailor.mixing.registry import own_preaggregations, snake
-from mixtailor.preaggregation import Chain, PreAggregation
+from mixtailor.mixing import SeededEntropy
+from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
 from mixtailor.simulation import load as load_data
@@ -33,22 +31,17 @@ if TYPE_CHECKING:
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 
-__all__ = ["check", "make_attack", "make_rule", "settings_of", "simulation_of"]
+__all__ = ["check", "make_attack", "settings_of", "simulation_of"]
 
-_POOLS: dict[str, Callable[..., list[Rule]]] = {
-    "mixtailor": paper_pool,
-    "paper_pool": paper_pool,
-    "default_pool": default_pool,
-}
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
 
 def check(config: RunConfig) -> None:
     """Raise what running the configuration would raise, as far as that can be known without data."""
     settings = settings_of(config)
-    rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
+    rule = _rule(config, settings)
     try:
-        rule._check_rows(settings.taking_part)
+        rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
     make_attack(config.attack, rule=rule, classes=10)
@@ -96,7 +89,7 @@ def simulation_of(
     """
     loaded = _loaded(config.data, None if data is None else str(data))
     settings = settings_of(config)
-    rule = make_rule(config.rule, f=config.f, n=settings.taking_part, seed=config.seed)
+    rule = _rule(config, settings)
     return Simulation(
         loaded,
         build(config.model, loaded, seed=config.seed, **_whole(config.model_options)),
@@ -111,39 +104,10 @@ def simulation_of(
     )
 
 
-def make_rule(given: str | Named, *, f: int, n: int, seed: int) -> Rule:
-    """A rule from its name and parameters, told f.
-
-    Pre-aggregations stand in front, as in ``"nnm >> krum"``; ``f_after`` is of the chain. ``paper_pool``,
-    ``default_pool`` and ``{name = "pool", rules = [...]}`` are MixTailors that draw from a stream of the seed; of the
-    paper's pool, what n rows forbid is left out from the start.
-
-    Examples
-    --------
-    >>> make_rule({"name": "resampling >> krum", "repeats": 2, "f_after": "declared"}, f=2, n=12, seed=0)
-    Resampling(repeats=2) >> Krum(f=2)
-    >>> make_rule({"name": "bulyan", "selection": "mean", "then": "krum"}, f=2, n=12, seed=0)
-    Bulyan(f=2, selection=Mean(), then=Krum(f=2))
-    >>> make_rule({"name": "krum", "q": 3}, f=2, n=12, seed=0)
-    Traceback (most recent call last):
-    ValueError: 'krum' takes no parameter 'q'. Known are f, p, power.
-    """
-    table = _named(given)
-    name = str(table.pop("name"))
-    *fronts, last = [part.strip() for part in name.split(">>")]
-    f_after: Any = table.pop("f_after", "mapped") if fronts else "mapped"
-    f = int(table.pop("f", f))
-    kinds = [_preaggregation(front) for front in fronts]
-    maker = _rule_maker(last, n=n, seed=seed)
-    rest = {key: _nested_rule(key, value, f=f, n=n, seed=seed) for key, value in table.items()}
-    wanted = [*(_parameters(kind) for kind in kinds), _parameters(maker)]
-    for key in rest:
-        if not any(key in names for names in wanted):
-            refuse(f"{name!r} takes no parameter {key!r}. {nearest(key, sorted(set().union(*wanted)))}")
-    rule: Rule = maker(**_taken(rest, wanted[-1], f))
-    for kind, names in zip(reversed(kinds), reversed(wanted[:-1]), strict=True):
-        rule = Chain(kind(**_taken(rest, names, f)), rule, f_after=f_after)
-    return rule
+def _rule(config: RunConfig, settings: Settings) -> Rule:
+    """The server's rule; pools draw from a stream of the seed, and leave out what the number of updates forbids."""
+    source = SeededEntropy(config.seed).spawn("server")
+    return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
 
 
 def make_attack(given: str | Named, *, rule: Rule, classes: int) -> Attack | None:
@@ -202,55 +166,6 @@ def _named(given: str | Named) -> dict[str, Any]:
     if "name" not in given:
         refuse(f"A table needs a name, as in {{name = 'krum'}}, and got {given!r}.")
     return {key: value for key, value in given.items() if key != "label"}
-
-
-def _preaggregation(name: str) -> type[PreAggregation]:
-    known = own_preaggregations()
-    if snake(name) not in known:
-        refuse(f"There is no pre-aggregation {name!r}. {nearest(snake(name), list(known))}")
-    return known[snake(name)]
-
-
-def _rule_maker(name: str, *, n: int, seed: int) -> Callable[..., Rule]:
-    plain = snake(name).replace("-", "_")
-    if plain not in _POOLS and plain != "pool":
-        return find_rule(name)
-    source = SeededEntropy(seed).spawn("server")
-
-    @functools.wraps(_POOLS.get(plain, _own_pool))
-    def pool(**options: Any) -> Rule:
-        if plain == "pool":
-            return _own_pool(**options, entropy=source)
-        members = _POOLS[plain](**options)
-        return MixTailor([rule for rule in members if rule.min_rows() <= n] or members, entropy=source)
-
-    return pool
-
-
-def _own_pool(
-    rules: list[Rule], probabilities: list[float] | None = None, *, entropy: SeededEntropy | None = None
-) -> Rule:
-    return MixTailor(rules, probabilities, entropy)
-
-
-def _parameters(kind: Callable[..., Any]) -> set[str]:
-    if dataclasses.is_dataclass(kind):
-        return {item.name for item in dataclasses.fields(kind) if item.init}
-    return set(inspect.signature(kind).parameters) - {"n", "entropy"}
-
-
-def _taken(given: Mapping[str, Any], names: set[str], f: int) -> dict[str, Any]:
-    own = {key: value for key, value in given.items() if key in names}
-    return {"f": f, **own} if "f" in names else own
-
-
-def _nested_rule(key: str, value: Any, *, f: int, n: int, seed: int) -> Any:
-    """Parameters that are rules themselves: a selection, a second phase, the members of a pool."""
-    if key in ("selection", "then", "rule") and isinstance(value, (str, dict)):
-        return make_rule(value, f=f, n=n, seed=seed)
-    if key == "rules" and isinstance(value, (list, tuple)):
-        return [make_rule(member, f=f, n=n, seed=seed) for member in value]
-    return value
 
 
 def _partition(given: Named) -> Partition:

@@ -11,7 +11,9 @@ from mixtailor._checks import check_positive, check_rows, listing, plural, refus
 from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
-from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.part import Part
+from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Point, Updates
 
 __all__ = ["MixTailor"]
@@ -114,12 +116,15 @@ class MixTailor(Rule):
 
     # Parts.
 
-    def with_f(self, f: int) -> Self:
-        return self._with([rule.with_f(f) for rule in self.rules])
-
-    def _with(self, rules: Sequence[Rule]) -> Self:
-        entropy = None if self.audit is not None else self.entropy
-        return type(self)(rules, self.probabilities, entropy, audit=self.audit, release_after=self.release_after)
+    def with_parts(self, parts: Sequence[Part], **changes: Any) -> Self:
+        given: dict[str, Any] = {
+            "probabilities": self.probabilities,
+            "entropy": None if self.audit is not None else self.entropy,  # a trail has its own
+            "audit": self.audit,
+            "release_after": self.release_after,
+        }
+        rules = [as_rule(part) for part in parts]
+        return type(self)(rules, **{**given, **changes})
 
     def declared_f(self) -> int | None:
         declared = [f for f in (rule.declared_f() for rule in self.rules) if f is not None]
@@ -169,24 +174,16 @@ class MixTailor(Rule):
             self._pools[n] = _Left(places, min((self.rules[place].tolerates(n) for place in places), default=0))
         return self._pools[n]
 
-    def _plan(
-        self,
-        arrival: Arrival,
-        names: Sequence[object],
-        *,
-        n: int,
-        entropy: KeySource | None,
-        round: int | None,
-    ) -> Plan:
+    def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
         self._warn(n)
         if self.audit is not None:
-            digests = _digests(arrival, names)
-            draw = self.audit.draw(digests, round=round, pool=self.rules, probabilities=self.probabilities)
+            digests = _digests(arrival, request.names(arrival.n))
+            draw = self.audit.draw(digests, round=request.round, pool=self.rules, probabilities=self.probabilities)
             place, key = draw.index, draw.key
             facts: dict[str, object] = {"place": place, "round": draw.round, "retry": draw.retry}
-            self.rules[place]._check_rows(n)
+            self.rules[place].check_rows(n)
         else:
-            source = self.entropy if entropy is None else _Borrowed(entropy)
+            source = self._source(request, key)
             left = self.admissible(n)
             # Uniform over what is left stays exactly uniform: a third is no float.
             shares = None if self.probabilities is None and left else self.shares(n)
@@ -194,8 +191,14 @@ class MixTailor(Rule):
             place = left[source.index(given, len(left))]
             key = source.key("preaggregation")
             facts = {"place": place}
-        plan = self.rules[place]._plan(arrival, names, n=n, entropy=_Key(key), round=round)
+        plan = self.rules[place].plan(arrival, request, n, key)
         return Plan(plan.rule, plan.key, {**facts, **plan.facts})
+
+    def _source(self, request: Request, key: bytes | None) -> Entropy:
+        """Where this draw comes from: a draw further out, the call, or the source that this pool was given."""
+        if key is not None:
+            return _Borrowed(_Key(key))
+        return self.entropy if request.entropy is None else _Borrowed(request.entropy)
 
     def _warn(self, n: int) -> None:
         left = self.admissible(n)
@@ -203,7 +206,7 @@ class MixTailor(Rule):
             return
         self._warned.add(n)
         out = [rule for place, rule in enumerate(self.rules) if place not in left]
-        kinds = dict.fromkeys(f"{type(rule).__name__} ({rule._needs()})" for rule in out)
+        kinds = dict.fromkeys(f"{type(rule).__name__} ({rule.needs()})" for rule in out)
         warnings.warn(
             f"{len(out)} of {len(self.rules)} rules leave the pool at n = {n}: {listing(kinds)}. "
             "Lower f, or wait for more workers, to draw from all.",

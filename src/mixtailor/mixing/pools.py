@@ -1,6 +1,7 @@
 """Pools: the paper's sixty-four, and the one we would recommend."""
 
-from collections.abc import Collection, Iterable
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from mixtailor._checks import check_f, nearest, refuse
 from mixtailor.preaggregation import NNM
 from mixtailor.rules import CAF, Bulyan, Comed, GeometricMedian, Krum, Mean, Rule, TrimmedMean
 
-__all__ = ["default_pool", "paper_pool"]
+__all__ = ["POOLS", "default_pool", "paper_pool"]
 
 CLASSES = ("krum", "comed", "geometric_median", "bulyan")
 
@@ -91,9 +92,7 @@ def paper_pool(
 
 
 def _in_norm(rule: Rule, p: float) -> Rule:
-    if isinstance(rule, Krum):
-        return Krum(rule.f, p=p)
-    return GeometricMedian(p=p) if isinstance(rule, GeometricMedian) else rule
+    return dataclasses.replace(rule, p=p) if hasattr(rule, "p") else rule  # type: ignore[type-var]  # a dataclass
 
 
 def default_pool(f: int, *, mixed: bool = False) -> list[Rule]:
@@ -124,3 +123,7 @@ def default_pool(f: int, *, mixed: bool = False) -> list[Rule]:
         members: list[Rule] = [Krum(f), TrimmedMean(f), Comed(), GeometricMedian()]
         return [NNM(f) >> rule for rule in members]
     return [TrimmedMean(f), Comed(), GeometricMedian(), CAF(f)]
+
+
+# The pools that have a name, for text and tables.
+POOLS: Mapping[str, Callable[..., list[Rule]]] = {"paper_pool": paper_pool, "default_pool": default_pool}

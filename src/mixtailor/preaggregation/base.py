@@ -2,16 +2,17 @@
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from mixtailor._checks import check_rows, refuse
-from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
-from mixtailor.rules.part import Part
+from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.part import Asks, Part
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:
     from mixtailor.intake import Arrival
+    from mixtailor.rules.request import Request
 
 __all__ = ["Both", "Chain", "PreAggregation"]
 
@@ -19,11 +20,11 @@ _MOST_ROWS = 1 << 20
 
 
 class PreAggregation(Part):
-    """From updates to updates, lazily: `prepare` reads what it decides from and returns a view.
+    """From updates to updates, lazily: `prepare` queries what it decides from and returns a view.
 
-    Laws: row order, translation and scale as for rules (`lacks` names those it lacks, and why). `after` tells what the
-    rule behind it must withstand: of n rows with f faulty ones, how many rows come out and how many of them may be
-    faulty. Randomness comes from ``updates.random`` alone.
+    Laws: permutation, translation and scale as for rules (`lacks` names those that do not hold, and why). `after` says
+    what the rule behind it must tolerate: of n updates with f faulty ones, how many come out, and how many of those may
+    be faulty. All randomness comes from ``updates.random``.
     """
 
     cost: ClassVar[str]
@@ -31,14 +32,14 @@ class PreAggregation(Part):
 
     @abstractmethod
     def after(self, n: int, f: int) -> tuple[int, int]:
-        """Rows and faulty rows behind it."""
+        """How many updates come out, and how many of them may be faulty."""
 
     @abstractmethod
     def prepare(self, updates: Updates) -> Updates:
-        """The rows that the rule behind it sees."""
+        """The updates that the rule behind it sees."""
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
-        """The coefficient of this in front of a rule; None where none is published."""
+        """The coefficient of this in front of a rule; None if none is published."""
         return None
 
     def missing_laws(self) -> Mapping[str, str]:
@@ -70,6 +71,9 @@ class Both(PreAggregation):
     def __post_init__(self) -> None:
         _check_one_f(self, self.first, self.second)
 
+    def asks(self) -> Asks:
+        return _in_front(self.first, self.second)
+
     def prepare(self, updates: Updates) -> Updates:
         f = self.declared_f()
         second = self.second if f is None else self.second.with_f(self.first.after(updates.n, f)[1])
@@ -94,14 +98,17 @@ class Chain(Rule):
     before : PreAggregation
     rule : Rule
     f_after : {"mapped", "declared"}
-        Whether the rule is told how many of the rows *it sees* may be faulty, or keeps the f it was declared with
-        (which the MixTailor paper's experiments do).
+        Whether the rule gets the number of faulty updates among those that *it sees*, or keeps the f that it was
+        declared with (as in the experiments of the MixTailor paper).
     """
 
     before: PreAggregation
     rule: Rule
     f_after: Literal["mapped", "declared"] = dataclasses.field(default="mapped", kw_only=True)
     _least: list[int] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
+    _behind: dict[int, tuple[int, Rule]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     requirement: ClassVar[str] = "what the rule needs, of the rows and faults that reach it"
     cost: ClassVar[str] = "the sum of both"
@@ -117,6 +124,13 @@ class Chain(Rule):
             return rows, self.rule
         return rows, self.rule.with_f(faulty)
 
+    def _seen(self, n: int) -> tuple[int, Rule]:
+        """The number of updates that the rule sees when n arrive, and the rule with the f that it has to tolerate."""
+        if n not in self._behind:  # asked twice at every call
+            f = self.declared_f()
+            self._behind[n] = self._mapped(n, self.tolerates(n) if f is None else f)
+        return self._behind[n]
+
     def min_rows(self) -> int:
         if not self._least:  # asked at every call, and a search
             self._least.append(self._least_rows())
@@ -128,7 +142,7 @@ class Chain(Rule):
         while not self._fits(high, f):
             low, high = high + 1, high * 2
             if high > _MOST_ROWS:
-                refuse(f"{self!r} needs more rows than any n gives it ({self._needs()}). Lower f.")
+                refuse(f"{self!r} needs more rows than any n gives it ({self.needs()}). Lower f.")
         while low < high:  # rows behind a pre-aggregation never get fewer as n grows
             middle = (low + high) // 2
             low, high = (low, middle) if self._fits(middle, f) else (middle + 1, high)
@@ -140,7 +154,7 @@ class Chain(Rule):
         withstood = not rule.robust or faulty <= rule.tolerates(rows)
         return rule.min_rows() <= rows and withstood
 
-    def _needs(self) -> str:
+    def needs(self) -> str:
         return f"{self.rule.requirement} behind {self.before!r}"
 
     def tolerates(self, n: int) -> int:
@@ -154,12 +168,14 @@ class Chain(Rule):
             most += 1
         return most
 
+    def asks(self) -> Asks:
+        return _in_front(self.before, self.rule)
+
     def decide(self, updates: Updates) -> Point:
-        f = self.declared_f()
-        promised, rule = self._mapped(updates.n, self.tolerates(updates.n) if f is None else f)
+        promised, rule = self._seen(updates.n)
         prepared = self.before.prepare(updates)
-        if prepared.n < promised:  # rows left that no pre-aggregation promises to keep, such as similar ones
-            check_rows(rule, self._needs(), rule.min_rows(), prepared.n)
+        if prepared.n < promised:  # a filter removed updates that it does not promise to keep
+            check_rows(rule, self.needs(), rule.min_rows(), prepared.n)
         return rule.decide(prepared)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
@@ -168,28 +184,27 @@ class Chain(Rule):
     def missing_laws(self) -> Mapping[str, str]:
         return {**self.before.missing_laws(), **self.rule.missing_laws()}
 
-    def _plan(
-        self,
-        arrival: "Arrival",
-        names: Sequence[object],
-        *,
-        n: int,
-        entropy: KeySource | None,
-        round: int | None,
-    ) -> Plan:
+    def plan(self, arrival: "Arrival", request: "Request", n: int, key: bytes | None = None) -> Plan:
+        rows, rule = self._seen(n)
+        plan = rule.plan(arrival, request, rows, key)
+        if plan.rule is rule:
+            return Plan(self, plan.key, plan.facts)
         f = self.declared_f()
-        rows, rule = self._mapped(n, self.tolerates(n) if f is None else f)
-        plan = rule._plan(arrival, names, n=rows, entropy=entropy, round=round)
         drawn = plan.rule if f is None else plan.rule.with_f(f)
-        chain = self if drawn is self.rule else dataclasses.replace(self, rule=drawn)
-        return Plan(chain, plan.key, plan.facts)
+        return Plan(Chain(self.before, drawn, f_after=self.f_after), plan.key, plan.facts)
 
     def __repr__(self) -> str:
         return f"{self.before!r} >> {self.rule!r}"
 
 
+def _in_front(first: Part, behind: Part) -> Asks:
+    """What two parts ask of the updates that the first of them is given: the other one sees prepared updates."""
+    asked = first.asks()
+    return Asks(asked.norms, (asked | behind.asks()).reference)
+
+
 def _check_one_f(whole: Part, one: Part, other: Part) -> None:
-    """Both sides of >> are told the f of the rows as received; what it becomes on the way is worked out."""
+    """Both sides of >> declare the f of the updates as received; `after` maps it on the way."""
     first, second = one.declared_f(), other.declared_f()
     if first is not None and second is not None and first != second:
         refuse(f"{whole!r} needs one f on both sides of >> and got {first} and {second}.")

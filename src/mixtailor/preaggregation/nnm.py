@@ -9,6 +9,7 @@ from mixtailor._checks import check_rows
 from mixtailor.preaggregation.base import PreAggregation
 from mixtailor.rules._scores import nearest
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Updates
 
 __all__ = ["NNM"]
@@ -54,6 +55,9 @@ class NNM(PreAggregation):
 
     def after(self, n: int, f: int) -> tuple[int, int]:
         return n, f
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def prepare(self, updates: Updates) -> Updates:
         n = updates.n

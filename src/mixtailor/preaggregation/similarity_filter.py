@@ -8,6 +8,7 @@ import numpy as np
 
 from mixtailor._checks import check_positive, refuse
 from mixtailor.preaggregation.base import PreAggregation
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Updates
 
 __all__ = ["SimilarityFilter"]
@@ -62,6 +63,9 @@ class SimilarityFilter(PreAggregation):
 
     def after(self, n: int, f: int) -> tuple[int, int]:
         return max(0, n - 2 * f), f
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def prepare(self, updates: Updates) -> Updates:
         others = updates.distances(self.p) + np.diag(np.full(updates.n, np.inf))

@@ -1,18 +1,21 @@
 """`Rule`: from updates to a point. The base checks, quarantines and translates; a rule is left with its formula."""
 
 import dataclasses
-import secrets
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, SupportsBytes
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, Unpack
 
 import numpy as np
 
-from mixtailor._checks import FaultError, check_rows, fault_message, refuse
+from mixtailor._checks import FaultError, check_rows, fault_message
 from mixtailor.intake import Arrival, receive
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.part import Part
+from mixtailor.rules.request import EMPTY, Request, RequestKeywords
+from mixtailor.rules.steps import Steps
 from mixtailor.updates import Call, Faulty, Updates
 from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
@@ -20,51 +23,38 @@ from mixtailor.updates.points import Combination, Point
 if TYPE_CHECKING:
     from mixtailor._types import Floats
 
-__all__ = ["KeySource", "Plain", "Plan", "Rule", "as_rule"]
-
-OnFault = Literal["raise", "skip"]
+__all__ = ["Plain", "Plan", "Rule", "as_rule"]
 
 
-class KeySource(Protocol):
-    """Where the randomness of a call comes from: `mixtailor.mixing.Entropy` is one.
-
-    A key for "preaggregation" may be anything that `bytes` can be made of: it is asked for in every call, and used in
-    few.
-    """
-
-    def key(self, purpose: str) -> SupportsBytes: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What was settled before anything is computed: the rule, drawn where there is a draw, and the call's key."""
+class Plan(NamedTuple):
+    """What is settled before anything is computed: the rule, drawn where there is a draw, and the key of the call."""
 
     rule: "Rule"
     key: SupportsBytes
-    facts: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, object] = MappingProxyType({})
 
 
 class Rule(Part):
     """From n updates to one.
 
-    Laws, which the suite checks for every exported rule, each where the rule's definition has it so (`lacks` names
-    those that it lacks, and why):
+    The suite checks these laws for every exported rule. A rule whose definition does not imply one of them declares
+    so in `lacks`, with the reason:
 
-    - ``permutation``: the order of the rows does not matter (in distribution, where a rule uses randomness);
-    - ``translation``: adding a vector to all rows adds it to the answer;
-    - ``scale``: scaling all rows by a positive number scales the answer.
+    - ``permutation``: the order of the updates does not matter (in distribution, if the rule uses randomness);
+    - ``translation``: adding a vector to all updates adds it to the result;
+    - ``scale``: scaling all updates by a positive number scales the result.
 
-    The input is never written to and the answer never aliases it; the answer has the type of one update; whatever at
-    most f rows contain, the answer is finite. A rule is pure: it keeps no state and draws nothing but from
+    The input is never modified and the result never aliases it. The result has the type of one update. Whatever at most
+    f updates contain, the result is finite. A rule is pure: it keeps no state, and all its randomness comes from
     ``updates.random``.
     """
 
     requirement: ClassVar[str]
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
-    robust: ClassVar[bool] = True  # whether it withstands any row at all
+    robust: ClassVar[bool] = True  # whether it tolerates any Byzantine update at all
     kappa_is_ours: ClassVar[bool] = False  # whether the coefficient is proved in the rule's notes rather than published
-    reads_all: ClassVar[bool] = True  # whether every coordinate of every row is read, so that every fault is found
+    reads_all: ClassVar[bool] = True  # whether it reads every coordinate of every update, and so finds every fault
 
     @abstractmethod
     def min_rows(self) -> int:
@@ -72,45 +62,45 @@ class Rule(Part):
 
     @abstractmethod
     def decide(self, updates: Updates) -> Point:
-        """The answer, described."""
+        """The result, as a point that is not computed yet."""
 
     def tolerates(self, n: int) -> int:
-        """How many of n rows may be faulty."""
+        """How many of n updates may be faulty."""
         f = self.declared_f()
         return 0 if f is None else f
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
-        """The published robustness coefficient: ``|answer - honest mean|^2 <= kappa * honest variance``."""
+        """The published robustness coefficient: ``|result - honest mean|^2 <= kappa * honest variance``."""
+        return None
+
+    def needs(self) -> str:
+        """The requirement as errors word it: the formula, with whatever the parameters add to it."""
+        return self.requirement
+
+    def check_rows(self, n: int) -> None:
+        """Raise a ValueError if n updates are fewer than the rule needs."""
+        if n < self.min_rows():
+            check_rows(self, self.needs(), self.min_rows(), n)
+
+    def steps(self, updates: Updates) -> Steps | None:
+        """The iteration of a rule that reads the updates once per step, or None for all other rules.
+
+        A generator: it yields a `Query`, is sent the distances that the query asks for, and returns the result. So a
+        pool or an attacker can run many rules side by side and share each reading; see `mixtailor.rules.steps`.
+        """
         return None
 
     # What users call.
 
-    def __call__(
-        self,
-        updates: Any,
-        *,
-        workers: Sequence[object] | None = None,
-        reference: Any = None,
-        honest: Sequence[int] | None = None,
-        round: int | None = None,
-        entropy: KeySource | None = None,
-        on_fault: OnFault = "raise",
-    ) -> Any:
+    def __call__(self, updates: Any, **request: Unpack[RequestKeywords]) -> Any:
         """The aggregated update; see `aggregate`."""
+        wanted = Request.of(request) if request else EMPTY
+        if self._held is None:
+            return _Round(self, updates, wanted).run().update
         with released(self._held):
-            return self._round(updates, workers, reference, honest, round, entropy, on_fault).run().update
+            return _Round(self, updates, wanted).run().update
 
-    def aggregate(
-        self,
-        updates: Any,
-        *,
-        workers: Sequence[object] | None = None,
-        reference: Any = None,
-        honest: Sequence[int] | None = None,
-        round: int | None = None,
-        entropy: KeySource | None = None,
-        on_fault: OnFault = "raise",
-    ) -> Aggregation:
+    def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
         """The aggregated update, with what happened.
 
         Parameters
@@ -118,70 +108,51 @@ class Rule(Part):
         updates : array, tensor, or sequence
             An (n, d) array or tensor, or a list of n arrays, state dicts, layer lists or file paths.
         workers : sequence, optional
-            The workers' names, for messages, in the order of the rows.
+            The workers' names, for messages, in the order of the updates.
         reference : update, optional
-            What the caller trusts, or had last round; rules that need one say so.
+            A vector that the caller trusts, or the result of the round before; rules that need one say so.
         honest : sequence of int, optional
-            The honest rows, for `Omniscient` alone.
+            The indices of the honest updates, for `Omniscient` alone.
         round : int, optional
-            The round's number, for an audited draw.
+            The number of the round, for an audited draw.
         entropy : KeySource, optional
             Where randomness comes from; the operating system by default.
         on_fault : {"raise", "skip"}
-            What to do when more rows are provably faulty than the rule withstands.
+            What to do when more updates are provably faulty than the rule tolerates.
         """
+        wanted = Request.of(request)
         with released(self._held):
-            # Handed on, not kept: what a rule leaves behind is freed before the answer is released, too.
-            return _told(self._round(updates, workers, reference, honest, round, entropy, on_fault))
+            # No local name keeps the round: its memory is freed before the result is released.
+            return _told(_Round(self, updates, wanted))
 
-    def _round(
-        self,
-        updates: Any,
-        workers: Sequence[object] | None,
-        reference: Any,
-        honest: Sequence[int] | None,
-        round: int | None,
-        entropy: KeySource | None,
-        on_fault: OnFault,
-    ) -> "_Round":
-        """Receive and check; the rule is drawn where there is a draw, and nothing is computed yet."""
-        if on_fault not in ("raise", "skip"):
-            refuse(f"on_fault needs to be 'raise' or 'skip' and is {on_fault!r}.")
-        arrival = receive(updates)
-        names = _names(workers, arrival.n)
-        self._check_rows(arrival.n)
-        plan = self._plan(arrival, names, n=arrival.n, entropy=entropy, round=round)
-        flat = None if reference is None else arrival.flatten(reference)
-        allowed = min(self.tolerates(arrival.n), arrival.n - 1)  # of no rows nothing can be made
-        return _Round(plan, arrival, names, flat, honest, allowed, on_fault)
+    def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
+        """Settle the rule and the key, once per call, after the updates have arrived.
 
-    def _check_rows(self, n: int) -> None:
-        """Refuse too few rows. Worded only then: that takes longer than many a rule."""
-        if n < self.min_rows():
-            check_rows(self, self._needs(), self.min_rows(), n)
-
-    def _needs(self) -> str:
-        """The requirement, as errors word it."""
-        return self.requirement
+        Parameters
+        ----------
+        arrival : Arrival
+            What was received, for draws that depend on it: those that are audited.
+        request : Request
+            What the caller said.
+        n : int
+            How many updates will reach this rule, which stands behind others in a chain.
+        key : bytes, optional
+            The key that a draw further out settled; without it, a new one is made.
+        """
+        if key is not None:
+            return Plan(self, key)
+        source = request.entropy
+        return Plan(self, os.urandom(32) if source is None else source.key("preaggregation"))
 
     def missing_laws(self) -> Mapping[str, str]:
         """The laws that do not hold, and why."""
         return self.lacks
 
-    def _plan(
-        self,
-        arrival: Arrival,
-        names: Sequence[object],
-        *,
-        n: int,
-        entropy: KeySource | None,
-        round: int | None,
-    ) -> Plan:
-        """Settle the rule and the key, once a call, after the updates have arrived; n rows will reach the rule."""
-        return Plan(self, secrets.token_bytes(32) if entropy is None else entropy.key("preaggregation"))
-
     def lowered(self, n: int, gone: int) -> "Rule":
-        """The rule for the n rows left when `gone` have left: f is lowered only as far as the requirement asks."""
+        """The rule for the n updates that are left after `gone` were removed.
+
+        f is lowered one by one, by at most `gone`, until the requirement holds.
+        """
         f = self.declared_f()
         if f is None:
             return self
@@ -192,20 +163,12 @@ class Rule(Part):
         return candidate
 
 
-def _names(workers: Sequence[object] | None, n: int) -> tuple[object, ...]:
-    if workers is None:
-        return ()
-    if len(workers) != n:
-        refuse(f"workers= needs one name for each of the {n} updates and got {len(workers)}.")
-    return tuple(workers)
-
-
 def _told(call: "_Round") -> Aggregation:
     return call.told(call.run())
 
 
 class _Result(NamedTuple):
-    """The result of a call; no point and no update where the round was skipped."""
+    """How a call ended; without a point and an update if the round was skipped."""
 
     rule: Rule
     point: Point | None
@@ -214,52 +177,61 @@ class _Result(NamedTuple):
     faults: dict[int, str]
 
 
-@dataclasses.dataclass
 class _Round:
-    """One call: decide, and where a row proves a fault, take it out and start again with the same randomness."""
+    """One call: receive, draw and decide; if an update proves a fault, start again without it, with the same key."""
 
-    plan: Plan
-    arrival: Arrival
-    names: tuple[object, ...]
-    reference: Any
-    honest: Sequence[int] | None
-    allowed: int
-    on_fault: OnFault
+    def __init__(self, rule: Rule, updates: Any, request: Request) -> None:
+        self.rule, self.request = rule, request
+        self.arrival = arrival = receive(updates)
+        n = arrival.n
+        self.names = () if request.workers is None else request.names(n)
+        if n < rule.min_rows():
+            rule.check_rows(n)
+        self.plan = rule.plan(arrival, request, n)
+        self.reference = None if request.reference is None else arrival.flatten(request.reference)
 
     def run(self) -> "_Result":
-        faults, updates = dict(self.arrival.faults), Updates.arrived(self.arrival)
+        rule, faults = self.plan.rule, dict(self.arrival.faults)
+        updates = Updates.arrived(self.arrival, Call(self.plan.key, self.reference))
         while True:
-            if len(faults) > self.allowed:
-                if self.on_fault == "skip":
-                    return _Result(self.plan.rule, None, None, updates, faults)
-                message = fault_message(faults, self.arrival.n, self.allowed, self.names)
-                raise FaultError(message, tuple(sorted(faults)))
-            rule = self.plan.rule.lowered(updates.n, len(faults)) if faults else self.plan.rule
-            updates.call = self._call(updates)
+            if faults:
+                allowed = self._allowed()
+                if len(faults) > allowed:
+                    if self.request.on_fault == "skip":
+                        return _Result(self.plan.rule, None, None, updates, faults)
+                    message = fault_message(faults, self.arrival.n, allowed, self.names)
+                    raise FaultError(message, tuple(sorted(faults)))
+                rule = self.plan.rule.lowered(updates.n, len(faults))
+            if self.request.honest is not None:
+                updates.call.honest = self._honest(updates)
             try:
-                # A row at the edge of its type makes lengths overflow, which rules reckon with: not a warning's worth,
-                # and where warnings are errors it would let one worker stop the server.
+                # An update at the edge of its type makes lengths overflow, which rules allow for. It is not worth a
+                # warning; where warnings are errors, one worker could stop the server.
                 with np.errstate(all="ignore"):
                     point = rule.decide(updates)
                     result = updates.at(point)
             except Faulty as found:
                 faults.update(dict.fromkeys(found.rows, found.reason))
-                if len(faults) <= self.allowed:
+                if len(faults) <= self._allowed():
                     updates = updates.only([k for k, row in enumerate(updates.received) if row not in faults])
+                    updates.call = Call(self.plan.key, self.reference)  # the same randomness once more
                 continue
             return _Result(rule, point, self.arrival.restore(result, updates.received), updates, faults)
 
-    def _call(self, updates: Updates) -> Call:
-        if self.honest is None:
-            return Call(self.plan.key, self.reference)
+    def _allowed(self) -> int:
+        """How many faults are tolerated. At least one update has to be left."""
+        return min(self.rule.tolerates(self.arrival.n), self.arrival.n - 1)
+
+    def _honest(self, updates: Updates) -> tuple[int, ...]:
+        assert self.request.honest is not None
         position = {row: k for k, row in enumerate(updates.received)}
-        return Call(self.plan.key, self.reference, tuple(position[row] for row in self.honest if row in position))
+        return tuple(position[row] for row in self.request.honest if row in position)
 
     def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
         return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
     def told(self, result: "_Result") -> Aggregation:
-        """The answer with what happened: as much work as a small rule, so that a plain call leaves it out."""
+        """The result with what happened. As much work as a small rule, so that a plain call leaves it out."""
         rule, point, update, updates, faults = result
         if point is None:
             return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
@@ -295,7 +267,7 @@ def _selected(selected: Any, weights: "Floats | None", received: tuple[int, ...]
 
 
 def _scattered(scores: Any, received: tuple[int, ...], n: int, elsewhere: float = np.nan) -> "Floats | None":
-    """Scores of the rows left, at the rows as received; scores of mixed rows have no such place."""
+    """Scores by received update, or None for scores of mixed updates, which belong to no single one."""
     if scores is None or len(scores) != len(received):
         return None
     if received == tuple(range(n)):
@@ -312,7 +284,7 @@ class Plain(Rule):
     Parameters
     ----------
     function : callable
-        Gets the rows that are finite, as a numpy array, or a tensor where the updates are tensors on a device.
+        Gets the finite updates as one matrix: a numpy array, or a tensor if the updates are tensors on a device.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 from mixtailor.kernels.selection import krum_picks
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
+from mixtailor.rules.part import Asks
 from mixtailor.updates import AroundMedian, Combination, Point, Updates
 from mixtailor.updates.points import only_row
 
@@ -67,6 +68,13 @@ class Bulyan(Rule):
 
     def min_rows(self) -> int:
         return 4 * self.f + 3
+
+    def asks(self) -> Asks:
+        # The second phase sees the picks alone.
+        return Asks(frozenset({self._norm()}), super().asks().reference)
+
+    def _norm(self) -> float:
+        return float(getattr(self.selection, "p", self.p))
 
     def decide(self, updates: Updates) -> Point:
         selection = self.selection or Krum(self.f, p=self.p)

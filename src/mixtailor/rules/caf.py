@@ -7,6 +7,7 @@ import numpy as np
 
 from mixtailor.rules._spectra import largest_spread, products_about_medoid
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["CAF"]
@@ -57,6 +58,9 @@ class CAF(Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 1
+
+    def asks(self) -> Asks:
+        return Asks.distances(2)
 
     def decide(self, updates: Updates) -> Point:
         products = products_about_medoid(updates)

@@ -10,6 +10,7 @@ from mixtailor._checks import check_count, check_positive
 from mixtailor.kernels.selection import medoid
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["CenteredClipping"]
@@ -71,6 +72,9 @@ class CenteredClipping(Rule):
 
     def tolerates(self, n: int) -> int:
         return (n - 1) // 2
+
+    def asks(self) -> Asks:
+        return Asks(reference="previous")
 
     def decide(self, updates: Updates) -> Point:
         n, start = updates.n, updates.reference

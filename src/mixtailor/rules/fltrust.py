@@ -8,6 +8,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["FLTrust"]
@@ -53,6 +54,9 @@ class FLTrust(Rule):
 
     def tolerates(self, n: int) -> int:
         return n - 1
+
+    def asks(self) -> Asks:
+        return Asks(reference="trusted")
 
     def decide(self, updates: Updates) -> Point:
         reference = updates.reference

@@ -1,7 +1,6 @@
 """The geometric median."""
 
 import warnings
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,9 +12,11 @@ from mixtailor.kernels.medians import euclidean_median, extrapolated, inverse_we
 from mixtailor.kernels.selection import median
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
+from mixtailor.rules.part import Asks
+from mixtailor.rules.steps import Query, Steps, decide_by_steps
 from mixtailor.updates import Combination, Median, Point, Updates
 
-__all__ = ["GeometricMedian", "answer_key", "together"]
+__all__ = ["GeometricMedian"]
 
 SMOOTHING = 1e-6  # of the median distance to the start
 _MEMORY = 4  # passes that an extrapolation looks back on
@@ -88,32 +89,35 @@ class GeometricMedian(Rule):
         return (n - 1) // 2
 
     def decide(self, updates: Updates) -> Point:
-        return self._euclidean(updates) if self.p == 2.0 else self._by_passes(updates)
+        return self._euclidean(updates) if self.p == 2.0 else decide_by_steps(self, updates)
 
     def _euclidean(self, updates: Updates) -> Point:
         middle, products, distances = updates.about_medoid()
         found = euclidean_median(distances, products, middle, SMOOTHING, float(self.tolerance), self.limit or 10_000)
         return self._finish(updates, *found)
 
-    def _by_passes(self, updates: Updates) -> Point:
-        return updates.remember(answer_key(self), lambda: together([self], updates)[0])
+    def asks(self) -> Asks:
+        return Asks.distances(2) if self.p == 2.0 else Asks()
 
-    def _steps(self, distances: Floats) -> Generator[Floats, Floats, tuple[Floats | None, int, float]]:
-        """The iteration from the distances to the start: gives weights, is sent the distances to their combination, and
-        returns the weights of the answer (None: the start itself), iterations and residual."""
+    def steps(self, updates: Updates) -> Steps | None:
+        return None if self.p == 2.0 else self._passes(updates)
+
+    def _passes(self, updates: Updates) -> Steps:
+        p = float(self.p)
+        distances = yield Query(updates.columns(Median()), p)
         scale = median(distances)
         if scale == 0.0:
-            return None, 0, 0.0
+            return updates.columns(Median(), iterations=0, residual=0.0)
         weights = inverse_weights(distances, scale, SMOOTHING)
         best, least = weights, np.inf
         stale, plain = 0, False
         limit = self.limit or 100
         tried: list[tuple[Floats, Floats]] = []  # weights, and the weights that Weiszfeld makes of them
         for iteration in range(1, limit + 1):
-            aim = inverse_weights((yield weights), scale, SMOOTHING)
+            aim = inverse_weights((yield Query(updates.combine(weights), p)), scale, SMOOTHING)
             residual = float(np.abs(aim - weights).max() / weights.max())
             if residual <= self.tolerance:
-                return aim, iteration, residual
+                return self._finish(updates, aim, iteration, residual)
             stale += 1
             if residual < least:
                 best, least, stale = aim, residual, 0
@@ -123,7 +127,7 @@ class GeometricMedian(Rule):
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]
             weights = aim if plain else _extrapolated(tried)
-        return best, limit, least
+        return self._finish(updates, best, limit, least)
 
     def _finish(self, updates: Updates, weights: Floats, iterations: int, residual: float) -> Combination:
         if residual > self.tolerance:
@@ -137,41 +141,6 @@ class GeometricMedian(Rule):
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return 4 * (1 + f / (n - 2 * f)) ** 2 * norm_factor(d, self.p)
-
-
-def answer_key(rule: GeometricMedian) -> tuple[object, ...]:
-    """What an answer is remembered by: whoever has many medians computes them `together`."""
-    return GeometricMedian, rule
-
-
-def together(medians: Sequence[GeometricMedian], updates: Updates) -> list[Point]:
-    """The answers of medians in norms other than 2, step by step side by side: one reading a step for all of them."""
-    start = updates.columns(Median())
-    norms = tuple(float(rule.p) for rule in medians)
-    runs = [rule._steps(away) for rule, away in zip(medians, updates.distances_to(start, norms), strict=True)]
-    found: list[Point] = [start] * len(medians)
-    waiting: dict[int, Floats] = {}
-
-    def advance(place: int, distances: Floats | None) -> None:
-        try:
-            waiting[place] = next(runs[place]) if distances is None else runs[place].send(distances)
-        except StopIteration as stop:
-            waiting.pop(place, None)
-            weights, iterations, residual = stop.value
-            if weights is None:
-                found[place] = updates.columns(Median(), iterations=iterations, residual=residual)
-            else:
-                found[place] = medians[place]._finish(updates, weights, iterations, residual)
-
-    for place in range(len(medians)):
-        advance(place, None)
-    while waiting:
-        places = list(waiting)
-        points = [updates.combine(waiting[place]) for place in places]
-        each = updates.distances_to_each(points, [norms[place] for place in places])
-        for place, distances in zip(places, each, strict=True):
-            advance(place, distances)
-    return found
 
 
 def _extrapolated(tried: list[tuple[Floats, Floats]]) -> Floats:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from mixtailor._checks import refuse
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["Krum"]
@@ -68,6 +69,9 @@ class Krum(Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 3
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for, with one neighbour at least.

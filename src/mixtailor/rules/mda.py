@@ -10,6 +10,7 @@ from mixtailor._types import Floats, Integers
 from mixtailor.rules._budget import Budget
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["MDA"]
@@ -74,6 +75,9 @@ class MDA(Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 1
+
+    def asks(self) -> Asks:
+        return Asks.distances(2)
 
     def decide(self, updates: Updates) -> Point:
         distances, budget = updates.distances(), Budget(self, updates.n)

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["Medoid"]
@@ -55,6 +56,9 @@ class Medoid(Rule):
 
     def tolerates(self, n: int) -> int:
         return (n - 1) // 2
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def decide(self, updates: Updates) -> Point:
         ordered = np.sort(updates.distances_above_medoid(self.p), axis=1)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from mixtailor._checks import refuse
 from mixtailor.rules._scores import closest
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["MoNNA"]
@@ -54,6 +55,9 @@ class MoNNA(Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 1
+
+    def asks(self) -> Asks:
+        return Asks(reference="trusted")
 
     def decide(self, updates: Updates) -> Point:
         reference = updates.reference

@@ -9,6 +9,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
+from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
 __all__ = ["MultiKrum"]
@@ -72,8 +73,11 @@ class MultiKrum(Rule):
     def min_rows(self) -> int:
         return max(2 * self.f + 3, self.f + (self.m or 0))
 
-    def _needs(self) -> str:
+    def needs(self) -> str:
         return self.requirement if self.m is None else f"{self.requirement} and n >= m + f"
+
+    def asks(self) -> Asks:
+        return Asks.distances(self.p)
 
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for.

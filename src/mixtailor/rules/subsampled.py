@@ -1,17 +1,18 @@
 """A rule on some of the rows, drawn at random."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mixtailor._checks import check_count, refuse
-from mixtailor.rules.base import KeySource, Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule, as_rule
 from mixtailor.updates import Combination, Point, Updates
 
 if TYPE_CHECKING:
     from mixtailor.intake import Arrival
+    from mixtailor.rules.request import Request
 
 __all__ = ["Subsampled"]
 
@@ -66,7 +67,7 @@ class Subsampled(Rule):
         if self.k < self.rule.min_rows():
             refuse(
                 f"Subsampled needs k >= {self.rule.min_rows()}, the rows that {self.rule!r} needs "
-                f"({self.rule._needs()}), since all faulty rows may be drawn, and got k = {self.k}."
+                f"({self.rule.needs()}), since all faulty rows may be drawn, and got k = {self.k}."
             )
 
     def min_rows(self) -> int:
@@ -94,14 +95,6 @@ class Subsampled(Rule):
             facts["scores"][drawn] = scores
         return dataclasses.replace(point, facts=facts)
 
-    def _plan(
-        self,
-        arrival: "Arrival",
-        names: Sequence[object],
-        *,
-        n: int,
-        entropy: KeySource | None,
-        round: int | None,
-    ) -> Plan:
-        plan = self.rule._plan(arrival, names, n=min(n, self.k), entropy=entropy, round=round)
-        return Plan(dataclasses.replace(self, rule=plan.rule), plan.key, plan.facts)
+    def plan(self, arrival: "Arrival", request: "Request", n: int, key: bytes | None = None) -> Plan:
+        plan = self.rule.plan(arrival, request, min(n, self.k), key)
+        return Plan(self if plan.rule is self.rule else Subsampled(plan.rule, self.k), plan.key, plan.facts)

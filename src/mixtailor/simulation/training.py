@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.rules import FLTrust, MoNNA, Reputation
-from mixtailor.rules.part import Part
+from mixtailor.rules import Reputation
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.simulation.download import written_whole
@@ -172,7 +171,7 @@ class Simulation:
         self._states: list[State] = []
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
-        self._trusted = _has(rule, (FLTrust, MoNNA))  # they start from an update that the server computes itself
+        self._trusted = rule.asks().reference == "trusted"  # an update that the server computes itself
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
         self._tracker = tracker
@@ -366,14 +365,3 @@ def _source(rule: Rule, seed: int) -> SeededEntropy:
     if isinstance(rule, MixTailor) and isinstance(rule.entropy, SeededEntropy):
         return rule.entropy
     return SeededEntropy(seed).spawn("server")
-
-
-def _has(part: object, kinds: tuple[type[Rule], ...]) -> bool:
-    """Whether a rule, or a part of it, is of one of the kinds."""
-    if isinstance(part, kinds):
-        return True
-    if isinstance(part, (tuple, list)):
-        return any(_has(item, kinds) for item in part)
-    if not isinstance(part, Part):
-        return False
-    return any(_has(getattr(part, item.name), kinds) for item in dataclasses.fields(part))  # type: ignore[arg-type]

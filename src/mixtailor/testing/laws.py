@@ -1,7 +1,6 @@
 """The laws that every rule promises, as checks that name the law they find broken."""
 
 import copy
-import dataclasses
 import hashlib
 import pickle
 import warnings
@@ -16,6 +15,7 @@ from mixtailor._checks import FaultError
 from mixtailor._types import Floats
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
+from mixtailor.rules.part import walk
 from mixtailor.testing.robustness import excess
 
 __all__ = ["LAWS", "Case", "FixedKey", "LawError", "garbage"]
@@ -221,11 +221,9 @@ def garbage(rows: Floats, f: int, dtype: Any = np.float32) -> Iterator[tuple[str
     yield "one NaN coordinate", single
 
 
-def reads_all(rule: Any) -> bool:
-    """Whether the rule and all its parts read every row."""
-    parts = [getattr(rule, item.name) for item in dataclasses.fields(rule)]
-    inner = [part for value in parts for part in (value if isinstance(value, tuple) else (value,))]
-    return rule.reads_all and all(reads_all(part) for part in inner if isinstance(part, Rule))
+def reads_all(rule: Rule) -> bool:
+    """Whether the rule and all nested rules read every update."""
+    return all(part.reads_all for part in walk(rule) if isinstance(part, Rule))
 
 
 def faults(rule: Rule, case: Case) -> None:

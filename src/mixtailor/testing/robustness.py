@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mixtailor._types import Floats
-from mixtailor.rules.base import KeySource, Rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.request import KeySource
 
 __all__ = ["Worst", "climb", "excess"]
 

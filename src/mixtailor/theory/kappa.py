@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor._checks import check_count, check_f, check_rows, refuse
+from mixtailor._checks import check_count, check_f, refuse
 from mixtailor.attacks._evolution import evolve
 from mixtailor.mixing import SeededEntropy
 from mixtailor.rules import Rule
@@ -102,7 +102,7 @@ def kappa_lower_bound(
     if not dimensions:
         refuse(f"{who} needs at least one dimension and got none.")
     known = as_rule(rule)
-    check_rows(known, known._needs(), known.min_rows(), n)
+    known.check_rows(n)
     best, evaluations = Worst(-1.0, np.zeros((n, 1)), 0), 0
     for d in dimensions:
         check_count(who, "dimension", d)

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from mixtailor.engines.distributed.peers import robust_all_reduce
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import KeySource, OnFault
+from mixtailor.rules.request import KeySource, OnFault
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import GradBucket

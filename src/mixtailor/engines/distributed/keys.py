@@ -8,7 +8,7 @@ import numpy as np
 from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
-from mixtailor.rules.base import KeySource
+from mixtailor.rules.request import KeySource
 
 __all__ = ["SharedKey", "Told", "source_of"]
 

@@ -22,7 +22,8 @@ from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import KeySource, OnFault, Rule, as_rule
+from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.points import only_row
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]

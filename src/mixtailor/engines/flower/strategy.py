@@ -1,6 +1,5 @@
 """`RobustStrategy`: a rule in the place of Flower's weighted average."""
 
-import dataclasses
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,7 +20,7 @@ from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Plain, as_rule
-from mixtailor.rules.part import Part
+from mixtailor.rules.part import walk
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 
 __all__ = ["RobustStrategy", "Tracker"]
@@ -229,7 +228,7 @@ class RobustStrategy(FedAvg):
         assert model is not None
         n, rule = len(collected.nodes), self.rule
         if n < rule.min_rows():
-            return None, f"{rule!r} needs at least {rule.min_rows()} replies ({rule._needs()}) and got {n}."
+            return None, f"{rule!r} needs at least {rule.min_rows()} replies ({rule.needs()}) and got {n}."
         if not collected.rows:
             return None, f"none of {plural(n, 'reply', 'replies')} is sound."
         reference = None if self.reference is None else self.reference(server_round, model.record)
@@ -238,7 +237,7 @@ class RobustStrategy(FedAvg):
         try:
             result = rule.aggregate(arrival, workers=names, reference=reference, on_fault="skip")
         except (ValueError, ArithmeticError) as error:
-            if not _has_plain(rule):
+            if not any(isinstance(part, Plain) for part in walk(rule)):  # nothing is known of what stops a function
                 raise
             return None, f"a function of yours gave up on what clients sent: {error}"
         if result.update is None:
@@ -351,12 +350,3 @@ class RobustStrategy(FedAvg):
 
         wrapped = None if evaluate_fn is None else tracked
         return super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, wrapped)
-
-
-def _has_plain(part: object) -> bool:
-    """Whether a plain callable is among the parts of a rule: nothing is known of what stops one."""
-    if isinstance(part, tuple):
-        return any(_has_plain(item) for item in part)
-    if isinstance(part, Plain) or not (isinstance(part, Part) and dataclasses.is_dataclass(part)):
-        return isinstance(part, Plain)
-    return any(_has_plain(getattr(part, item.name)) for item in dataclasses.fields(part))

@@ -7,10 +7,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
-from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, robust_all_reduce
+from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, ranks, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
 from mixtailor.engines.distributed.ranks import Ranks
-from mixtailor.updates import ranks
 
 RULES = (
     mt.Krum(1),

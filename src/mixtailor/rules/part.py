@@ -35,7 +35,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
 
     def __init_subclass__(cls) -> None:
         if "__repr__" not in cls.__dict__:  # set before the dataclass decorator looks for one
-            cls.__repr__ = _concise  # type: ignore[method-assign]
+            cls.__repr__ = _concise  # type: ignore[method-assign]  # on purpose, for every subclass
 
     def with_f(self, f: int) -> Self:
         """The same with another f, in all nested parts."""
@@ -46,7 +46,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
                 changes["f"] = f
             elif isinstance(value, Part) and (changed := value.with_f(f)) is not value:
                 changes[name] = changed
-        return dataclasses.replace(self, **changes) if changes else self  # type: ignore[type-var]
+        return dataclasses.replace(self, **changes) if changes else self  # type: ignore[type-var]  # each is a dataclass
 
     def declared_f(self) -> int | None:
         """The f that was declared, here or in a part; None where there is none to declare."""

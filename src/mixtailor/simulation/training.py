@@ -376,4 +376,4 @@ def _has(part: object, kinds: tuple[type[Rule], ...]) -> bool:
         return any(_has(item, kinds) for item in part)
     if not isinstance(part, Part):
         return False
-    return any(_has(getattr(part, item.name), kinds) for item in dataclasses.fields(part))  # type: ignore[arg-type]
+    return any(_has(getattr(part, item.name), kinds) for item in dataclasses.fields(part))  # type: ignore[arg-type]  # a dataclass

@@ -3,12 +3,18 @@
 from collections import OrderedDict
 
 import numpy as np
-import torch
 
-from mixtailor.updates import device, receive
+from mixtailor.updates import receive
 from mixtailor.updates.base import Call
 from mixtailor.updates.differences import Differences
 from mixtailor.updates.receive import Arrival
+
+try:
+    import torch
+
+    from mixtailor.updates import device
+except ModuleNotFoundError:  # the base package is tested without it
+    torch = None
 
 
 def _leaves(row, library):
@@ -106,4 +112,5 @@ HOMES = {
         on_device,
         differences,
     )
+    if torch is not None or house not in (tensor, torch_layers, on_device)
 }

@@ -8,7 +8,8 @@ import sys
 WITHOUT = """
 import os
 for name in ("register_at_fork", "pread", "fork", "fchmod", "O_CLOEXEC", "O_NONBLOCK"):
-    delattr(os, name)
+    if hasattr(os, name):
+        delattr(os, name)
 """
 
 

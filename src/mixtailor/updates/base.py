@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsBytes, TypeAlias, TypeVar, overload
+from typing import Any, SupportsBytes, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from mixtailor.updates.engine import Engine, Floats, Integers
 from mixtailor.updates.passes import Passes
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point, only_row
 from mixtailor.updates.statistics import Statistic
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Call", "Faulty", "Rows", "Updates"]
 

@@ -99,6 +99,7 @@ def test_a_log_has_one_writer(log: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn where there are threads
 def test_a_lock_is_its_processs_own(tmp_path: Path) -> None:
     """A forked child that lets go does not unlock, and one that holds on to its handle does not keep locked."""
     path = str(tmp_path / "lock")

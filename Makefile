@@ -1,18 +1,33 @@
-# Each target does its own set-up: a virtual environment in .venv, filled from the hashed requirements.txt.
-PYTHON ?= python3.11
+# Each target does its own set-up: a virtual environment in .venv, filled from the hashed requirements.txt. It is made with
+# the first Python that is found among 3.11, 3.12 and 3.13; `make PYTHON=/path/to/python` names another.
+export PYTHON
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+# Twice quiet: errors are shown, warnings about places where there is no package are not.
+PIP := -m pip install --quiet --quiet --disable-pip-version-check
 
 PEERS := .venv-peers
+# The Pythons that the base package is tested with besides; .ci/base.txt lists what of the suite that is.
+OTHERS := 3.12 3.13
 
-.PHONY: demo test lint bench bench-peers requirements mutants campaign docs clean
+.PHONY: demo test test-all coverage lint bench bench-peers requirements mutants campaign docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -q
+
+# The base package on the other Pythons, without torch and what else is optional: tests that need it are skipped.
+test-all: test $(OTHERS:%=test-%)
+
+test-%: .venv-%/ready
+	.venv-$*/bin/python -m pytest -q @.ci/base.txt $(ARGUMENTS)
+
+# Lines and branches that no test runs, in htmlcov/index.html. Slower than `make test`.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 -q --cov --cov-report=term --cov-report=html $(ARGUMENTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -28,7 +43,7 @@ bench-peers: $(PEERS)/ready
 
 # After a change of dependencies: resolves pyproject.toml under constraints.txt and looks up the hashes.
 requirements:
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || .ci/venv $(VENV)
 	$(BIN)/python .ci/requirements.py
 
 # Faults planted in rules, mixing and pre-aggregation; hours for all of them, so give ARGUMENTS="--minutes 30" for a sample.
@@ -48,19 +63,29 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(OTHERS:%=.venv-%) .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
 # The project itself has no hash, and pip refuses to mix: it comes second, without dependencies of its own.
 $(READY): pyproject.toml requirements.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "Setting up $(VENV): a few minutes, once."
+	@test -x $(BIN)/python || .ci/venv $(VENV)
+	@$(BIN)/python $(PIP) --require-hashes --requirement requirements.txt
+	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A Python of their own, so $PYTHON does not count here.
+.PRECIOUS: .venv-3.%/ready
+.venv-3.%/ready: pyproject.toml constraints.txt
+	@echo "Setting up .venv-3.$*"
+	@test -x .venv-3.$*/bin/python || PYTHON= .ci/venv .venv-3.$* 3.$*
+	@.venv-3.$*/bin/python .ci/groups.py test > .venv-3.$*/test.txt
+	@.venv-3.$*/bin/python $(PIP) --constraint constraints.txt --requirement .venv-3.$*/test.txt --editable ".[files,cli]"
+	@touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt benchmarks/peers/requirements-as-they-are.txt
-	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers/requirements.txt
-	$(PEERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python \
+	test -x $(PEERS)/bin/python || .ci/venv $(PEERS)
+	$(PEERS)/bin/python $(PIP) --requirement benchmarks/peers/requirements.txt
+	$(PEERS)/bin/python $(PIP) --no-deps --ignore-requires-python \
 		--requirement benchmarks/peers/requirements-as-they-are.txt
 	touch $@

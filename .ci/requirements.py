@@ -21,6 +21,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from groups import group  # beside this file
+
 # pip's own, so that an environment with nothing else in it will do.
 from pip._vendor.packaging.tags import sys_tags
 from pip._vendor.packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -29,9 +31,11 @@ from pip._vendor.packaging.version import InvalidVersion, Version
 ROOT = Path(__file__).resolve().parents[1]
 # The project itself is installed without an isolated build, so what builds it is a requirement like any other.
 BUILD = ("hatchling", "editables")
+PACKAGE = ".[all,flower]"
 HEAD = """\
 # Written by `make requirements`; do not edit. For: pip install --require-hashes --requirement requirements.txt
-# Resolved on Linux with CPython 3.11. Elsewhere: pip install --constraint constraints.txt --editable ".[dev]"
+# Resolved on Linux with CPython 3.11. Elsewhere (pip 25.1 or newer):
+# pip install --constraint constraints.txt --group dev --editable ".[all,flower]"
 """
 
 
@@ -40,7 +44,16 @@ def resolved() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        command += ["--report", str(report), "--constraint", "constraints.txt", *BUILD, "--editable", ".[dev]"]
+        command += [
+            "--report",
+            str(report),
+            "--constraint",
+            "constraints.txt",
+            *BUILD,
+            *group("dev"),
+            "--editable",
+            PACKAGE,
+        ]
         subprocess.run(command, check=True, cwd=ROOT)
         found: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["install"]
     return [item for item in found if "archive_info" in item["download_info"]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from mixtailor._files import atomic_write
 
 KEPT = 200  # failures that are told in full; all are counted
 
@@ -78,10 +79,8 @@ class Ledger:
         """The whole file or the old one."""
         if path is None:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".new")
-        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        with atomic_write(path) as file:
+            file.write(json.dumps(asdict(self), indent=1).encode() + b"\n")
 
 
 @dataclass

@@ -5,11 +5,16 @@ import inspect
 from collections import OrderedDict
 
 import numpy as np
-import torch
 
 from mixtailor.intake import receive
-from mixtailor.intake.device import on_device as received_on_device
 from mixtailor.storage import Shard
+
+try:
+    import torch
+
+    from mixtailor.intake.device import on_device as received_on_device
+except ModuleNotFoundError:  # the base package is tested without it
+    torch = None
 
 
 def _leaves(row, library):
@@ -104,5 +109,8 @@ def shard(rows, reference, folder):
 STORAGES = {
     name: house
     for name, house in list(globals().items())
-    if inspect.isfunction(house) and house.__module__ == __name__ and not name.startswith("_")
+    if inspect.isfunction(house)
+    and house.__module__ == __name__
+    and not name.startswith("_")
+    and (torch is not None or name not in ("tensor", "torch_layers", "on_device"))
 }

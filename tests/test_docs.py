@@ -73,12 +73,20 @@ def test_examples_run(page):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("page", ["README.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES])
 def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), f"{page} links to {target}"
+
+
+def test_the_index_lists_every_page():
+    """Whatever page is added under docs/, a reader finds it from the index."""
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = {(DOCS / target).resolve() for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in target}
+    missing = [page for page in PAGES if page != "docs/index.md" and (ROOT / page).resolve() not in listed]
+    assert missing == [], f"docs/index.md lists no {', '.join(missing)}"
 
 
 def _number(text, **letters):

@@ -20,9 +20,9 @@ EVERYTHING = samples.everything()
 @pytest.mark.parametrize("rule", EVERYTHING, ids=repr)
 def test_law(rule: mt.Rule, law: str) -> None:
     """The law holds, or is declared off with a reason."""
-    if law in rule.missing_laws():
-        assert len(rule.missing_laws()[law]) > 15, "a law that is declared off needs a reason"
-        return
+    if (reason := rule.missing_laws().get(law)) is not None:
+        assert len(reason) > 15, "a law that is declared off needs a reason"
+        pytest.skip(f"declared off: {reason}")
     with named(law, rule):
         LAWS[law](rule, Case.of(rule))
 

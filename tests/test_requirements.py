@@ -1,6 +1,9 @@
 """What is installed is what was asked for, and every file of it has a hash."""
 
+import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,9 +17,20 @@ TEXT = (ROOT / "requirements.txt").read_text(encoding="utf-8")
 PINS = {name: Version(version) for name, version in re.findall(r"^([a-z0-9-]+)==(\S+) \\$", TEXT, re.MULTILINE)}
 
 
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def groups():
+    """The module that lists dependency groups."""
+    spec = importlib.util.spec_from_file_location("groups", ROOT / ".ci" / "groups.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def wanted(extra: str | None = None) -> list[Requirement]:
     """What pyproject.toml asks for, in an extra or always; the project's own extras taken apart."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = PYPROJECT["project"]
     lines = project["dependencies"] if extra is None else project["optional-dependencies"][extra]
     found = []
     for requirement in map(Requirement, lines):
@@ -25,6 +39,27 @@ def wanted(extra: str | None = None) -> list[Requirement]:
         else:
             found.append(requirement)
     return found
+
+
+DEVELOPMENT = [*wanted(), *wanted("all"), *wanted("flower"), *map(Requirement, groups().group("dev"))]
+
+
+def test_development_is_no_extra() -> None:
+    """Users see only extras that are for them; what developers need is in dependency groups."""
+    assert set(PYPROJECT["project"]["optional-dependencies"]) & {"dev", "fuzz", "test", "lint"} == set()
+    program = [sys.executable, str(ROOT / ".ci" / "groups.py")]
+    printed = subprocess.run([*program, "dev"], capture_output=True, text=True, check=True, timeout=60).stdout.split(
+        "\n"
+    )
+    assert {"pytest", "mypy", "atheris"} <= {Requirement(line).name for line in printed if line}
+    unknown = subprocess.run([*program, "none"], capture_output=True, text=True, check=False, timeout=60)
+    assert unknown.returncode == 1 and "There is no dependency group 'none'" in unknown.stderr
+
+
+def test_the_lowest_versions_are_the_lower_bounds() -> None:
+    for requirement, pin in zip(wanted(), map(Requirement, groups().lowest()), strict=True):
+        version = str(pin.specifier).removeprefix("==")
+        assert pin.name == requirement.name and str(requirement.specifier) == f">={version}"
 
 
 def test_every_requirement_is_pinned_and_hashed() -> None:
@@ -36,7 +71,7 @@ def test_every_requirement_is_pinned_and_hashed() -> None:
     assert len(blocks) == len(PINS) and all("--hash=sha256:" in block for block in blocks)
 
 
-@pytest.mark.parametrize("requirement", [*wanted(), *wanted("dev")], ids=str)
+@pytest.mark.parametrize("requirement", DEVELOPMENT, ids=str)
 def test_what_the_project_asks_for_is_in_it(requirement: Requirement) -> None:
     """A dependency that was added or raised without `make requirements` is noticed."""
     if requirement.marker is not None and not requirement.marker.evaluate():

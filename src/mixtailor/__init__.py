@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mixtailor._checks import FaultError
+from mixtailor._checks import FaultError, MissingPackageError
 from mixtailor._version import __version__
 from mixtailor.mixing import (
     AuditTrail,
@@ -71,6 +71,7 @@ __all__ = [
     "Meamed",
     "Mean",
     "Medoid",
+    "MissingPackageError",
     "MixTailor",
     "MoNNA",
     "MultiKrum",

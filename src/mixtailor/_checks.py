@@ -21,13 +21,24 @@ __all__ = [
 
 
 class FaultError(ValueError):
-    """More updates are provably faulty than the rule was told to withstand.
+    """More updates are provably faulty than the rule tolerates.
 
     Attributes
     ----------
     rows : tuple of int
         The faulty rows, as received.
+
+    Examples
+    --------
+    >>> import mixtailor as mt
+    >>> try:
+    ...     mt.Mean()(np.array([[1.0, 2.0], [np.nan, 0.0]]))
+    ... except mt.FaultError as error:
+    ...     error.rows
+    (1,)
     """
+
+    __module__ = "mixtailor"  # the name under which tracebacks and pickles refer to it
 
     def __init__(self, message: str, rows: tuple[int, ...]) -> None:
         super().__init__(message)
@@ -38,7 +49,16 @@ class FaultError(ValueError):
 
 
 class MissingPackageError(ImportError):
-    """An optional package is needed and is not installed."""
+    """An optional package is needed and is not installed.
+
+    Examples
+    --------
+    >>> import mixtailor as mt
+    >>> print(mt.MissingPackageError("The Flower adapter", "flwr", "flower"))
+    The Flower adapter needs `flwr`. Install it with: pip install "mixtailor[flower]"
+    """
+
+    __module__ = "mixtailor"  # as above
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f'{what} needs `{package}`. Install it with: pip install "mixtailor[{extra}]"')

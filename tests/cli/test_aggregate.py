@@ -180,7 +180,7 @@ def test_a_failed_writing_leaves_the_old_file(tmp_path, monkeypatch, failure):
     def fail(_descriptor):
         raise failure
 
-    monkeypatch.setattr(_writing.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(type(failure)):
         _writing.write(out, np.zeros(5))
     assert np.load(out).tolist() == [0.0, 1.0, 2.0] and os.listdir(tmp_path) == ["out.npy"]

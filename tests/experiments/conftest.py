@@ -1,12 +1,15 @@
 """What the tests of experiments share."""
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
-import torch
 
-torch.set_num_threads(1)  # the networks are tiny, and so is the machine
+with contextlib.suppress(ModuleNotFoundError):  # where it is missing, what needs it is skipped
+    import torch
+
+    torch.set_num_threads(1)  # the networks are tiny, and so is the machine
 
 
 @pytest.fixture

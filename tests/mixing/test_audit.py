@@ -217,6 +217,7 @@ def test_a_start_that_is_refused_leaves_nothing(log: Path, arguments: dict[str, 
     assert list(log.parent.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 def test_the_secret_file_is_private_and_whole(log: Path, tmp_path: Path) -> None:
     """Mode 0600 whatever the umask; one that others can read, a foreign or a damaged one stops a resumption."""
     before = os.umask(0)
@@ -304,6 +305,7 @@ def test_a_secret_that_had_not_its_name_yet_gets_it(log: Path, tmp_path: Path) -
     assert {path.name for path in tmp_path.iterdir()} == {"run.audit", "run.audit.secret", "run.audit.lock"}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 def test_a_half_line_goes_and_the_mode_of_the_log_stays(log: Path) -> None:
     AuditTrail.start(log, POOL).release()
     log.chmod(0o640)

@@ -76,6 +76,7 @@ def test_a_start_that_was_killed_can_be_repeated_or_resumed(log: Path, monkeypat
     assert finished and steps > 8
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs flock")
 def test_a_log_has_one_writer(log: Path) -> None:
     """A second trail on the same log is refused until the first lets go; threads of one process share one."""
     trail = AuditTrail.start(log, POOL)
@@ -97,6 +98,8 @@ def test_a_log_has_one_writer(log: Path) -> None:
     assert verify(log).ok
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn where there are threads
 def test_a_lock_is_its_processs_own(tmp_path: Path) -> None:
     """A forked child that lets go does not unlock, and one that holds on to its handle does not keep locked."""
     path = str(tmp_path / "lock")
@@ -126,6 +129,7 @@ def test_a_lock_is_its_processs_own(tmp_path: Path) -> None:
                 os.waitpid(child, 0)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs folders that can be flushed")
 def test_a_name_is_on_the_disk_as_well_as_what_it_names(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is flushed after the log and after the secret have taken their names."""
     flushed: list[str] = []
@@ -180,6 +184,7 @@ def test_an_exception_reveals_nothing(log: Path) -> None:
     assert verify(log).ok
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs fork")
 def test_a_forked_child_cannot_draw() -> None:
     """Two writers would break the chain: the child is refused, and its end does not unlock the parent's log."""
     script = """
@@ -341,6 +346,7 @@ def test_a_damaged_log_is_not_continued(log: Path, damage: str) -> None:
     assert not verify(log).ok
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_kill_dash_nine_loses_nothing_that_was_answered(log: Path) -> None:
     """A server is killed while it draws, again and again: each answer it gave is in the log, which verifies."""
     script = f"""

@@ -427,6 +427,7 @@ def test_there_is_one_way_to_write_an_entry(run: Run) -> None:
         assert says(run.check([run.lines[0], line, *run.lines[2:]]), "not written the one way")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     """No file, a directory, a pipe that never ends, a line without end: a sentence, soon, in little memory."""
     assert says(verify(tmp_path / "none"), "cannot be read", "No such file")

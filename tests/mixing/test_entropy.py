@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import pickle
 import random
 import subprocess
@@ -239,6 +240,7 @@ def test_a_twister_rebuilt_from_outputs_predicts_random_and_not_ours(source: Ent
     assert predicted(lambda: source.index(None, 2**32)) == 0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs fork")
 def test_forked_servers_draw_differently() -> None:
     """Two children forked from one warm parent share no draws; in a process of its own, for a fork of one thread."""
     script = """

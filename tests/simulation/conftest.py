@@ -1,14 +1,17 @@
 """What the tests of the simulation share."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
-# The networks here are tiny: threads that wait for each other on a busy machine cost more than they bring.
-torch.set_num_threads(1)
+with contextlib.suppress(ModuleNotFoundError):  # where it is missing, what needs it is skipped
+    import torch
+
+    # The networks here are tiny: threads that wait for each other on a busy machine cost more than they bring.
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

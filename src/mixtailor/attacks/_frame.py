@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -114,8 +113,3 @@ def principal(honest: Updates, count: int) -> tuple[Floats, float]:
     # About the mean: weights that sum to zero.
     rows = [vectors[:, k] - vectors[:, k].mean() for k in kept]
     return np.array(rows).reshape(len(rows), m), unit
-
-
-def _turned(_start: int, _stop: int, mean: Any, deviation: Any) -> Any:
-    """The deviations with the signs that point against the mean."""
-    return ((mean < 0) * 1.0 - (mean > 0) * 1.0) * deviation

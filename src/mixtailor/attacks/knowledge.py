@@ -214,7 +214,7 @@ class Informed(Attack):
         attack, target = self.attack, getattr(self.attack, "target", None)
         if isinstance(target, Rule):
             told = self.knowledge.told(target, scene)
-            attack = attack if told is target else dataclasses.replace(attack, target=told)  # type: ignore[type-var]
+            attack = attack if told is target else dataclasses.replace(attack, target=told)  # type: ignore[type-var]  # a dataclass
         if attack.remembers and seen.state is None:
             seen = dataclasses.replace(seen, state=attack.begin())
         return attack.points(seen)

@@ -150,7 +150,7 @@ class _Search:
             refuse(f"{attack!r} needs an answer without attack that is not zero: there is no opposite direction.")
         budget = attack.budget if attack.rows == "equal" else attack.budget // 2
         for line in (self._ray, self._compensating):
-            self._along(lambda t, line=line: np.tile(line(t), (f, 1)), budget // 2)  # type: ignore[misc]
+            self._along(lambda t, line=line: np.tile(line(t), (f, 1)), budget // 2)  # type: ignore[misc]  # bound in the loop
         equal = self._told()
         if attack.rows == "separate":
             self._apart(attack.budget - self.record.tried)

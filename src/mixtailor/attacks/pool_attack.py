@@ -171,7 +171,7 @@ class PoolAttack(Attack):
             if share > 1:
                 change = partial(moved, frame, base, np.arange(scene.f) % groups)
                 evolve(
-                    lambda theta, change=change: value(self._feasible(frame, change(theta))),  # type: ignore[misc]
+                    lambda theta, change=change: value(self._feasible(frame, change(theta))),  # type: ignore[misc]  # bound in the loop
                     np.zeros(groups * (len(frame.directions) + 1)),
                     step=_STEP,
                     budget=share,

@@ -1,16 +1,15 @@
-"""Answers to files, atomically: written beside, flushed to the disk, then renamed."""
+"""Results to files, atomically."""
 
 import json
-import os
-import secrets
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor._files import atomic_write
 from mixtailor.kernels.space import to_bfloat16
 from mixtailor.storage.files import checkpoints
 from mixtailor.storage.files.formats import SUFFIXES
@@ -51,33 +50,15 @@ def check_names(out: Path, *, named: bool) -> None:
 def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
     """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
     suffix = out.suffix.lower()
-    if suffix == ".npy":
-        _atomically(out, lambda file: np.lib.format.write_array(_Plain(file), np.asarray(answer), allow_pickle=False))
-    elif suffix == ".npz":
-        _atomically(out, lambda file: _npz(file, answer))
-    elif suffix == ".safetensors":
-        _atomically(out, lambda file: _safetensors(file, answer, halves))
-    else:
-        _atomically(out, lambda file: _checkpoint(file, answer, halves))
-
-
-def _atomically(out: Path, fill: Callable[[IO[bytes]], None]) -> None:
-    beside = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
-    try:
-        with open(beside, "xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, out)
-    except BaseException:  # Ctrl-C too: nothing half-written stays
-        beside.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name is safe only once its folder is on the disk
-        folder = os.open(out.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with atomic_write(out) as file:
+        if suffix == ".npy":
+            np.lib.format.write_array(_Plain(file), np.asarray(answer), allow_pickle=False)
+        elif suffix == ".npz":
+            _npz(file, answer)
+        elif suffix == ".safetensors":
+            _safetensors(file, answer, halves)
+        else:
+            _checkpoint(file, answer, halves)
 
 
 class _Plain:

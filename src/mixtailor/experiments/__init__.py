@@ -2,6 +2,7 @@
 
 from mixtailor.experiments.claims import Claim, Number, Verdict
 from mixtailor.experiments.config import PRESETS, RunConfig
+from mixtailor.experiments.errors import ConfigError, ImpossibleError
 from mixtailor.experiments.experiment import Entry, Experiment, Panel
 from mixtailor.experiments.results import Result, Results
 from mixtailor.experiments.running import Finished, run
@@ -12,9 +13,11 @@ from mixtailor.experiments.worst import WorstCase, worst_cases
 __all__ = [
     "PRESETS",
     "Claim",
+    "ConfigError",
     "Entry",
     "Experiment",
     "Finished",
+    "ImpossibleError",
     "Number",
     "Panel",
     "Result",

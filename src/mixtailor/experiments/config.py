@@ -73,7 +73,7 @@ class RunConfig(BaseModel):
     (200, 2, {'name': 'krum', 'p': 3})
     >>> RunConfig.made({"rule": "krum", "learning_rat": 0.1})
     Traceback (most recent call last):
-    mixtailor.experiments.errors.ConfigError: run: there is no key 'learning_rat'. Did you mean 'learning_rate'?
+    mixtailor.experiments.ConfigError: run: there is no key 'learning_rat'. Did you mean 'learning_rate'?
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

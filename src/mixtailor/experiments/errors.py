@@ -17,9 +17,13 @@ __all__ = ["ConfigError", "ImpossibleError", "sentences"]
 class ConfigError(ValueError):
     """An experiment that cannot be run as it stands."""
 
+    __module__ = "mixtailor.experiments"  # the name under which tracebacks and pickles refer to it
+
 
 class ImpossibleError(ConfigError):
     """A rule that needs more rows than there are workers: of a sweep, it may be left out."""
+
+    __module__ = "mixtailor.experiments"  # as above
 
 
 def sentences(error: ValidationError, model: type[BaseModel], where: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import MissingPackageError
+from mixtailor._files import atomic_write
 from mixtailor.experiments.config import RunConfig
 from mixtailor.experiments.errors import ConfigError
-from mixtailor.simulation.download import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -322,5 +322,5 @@ def _complete(folder: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: object) -> None:
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(value, indent=1, ensure_ascii=False).encode())

@@ -311,7 +311,7 @@ def emitted(returns: Any = types.void) -> Callable[[Callable[..., Any]], Callabl
 
             return returns(*kinds), generate
 
-        return intrinsic(prefer_literal=True)(declare)  # type: ignore[no-any-return]
+        return intrinsic(prefer_literal=True)(declare)  # type: ignore[no-any-return]  # numba's
 
     return decorate
 

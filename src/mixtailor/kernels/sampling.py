@@ -79,7 +79,7 @@ def draw(random: np.random.Generator, d: int, count: int) -> Indices:
         words = 16 + int(0.51 * d * math.log((d - marked) / (d - wanted)))
         bits = random.integers(0, _WORDS, size=words, dtype=np.uint64).view(np.uint32)
         marked = _mark(bits, d, wanted, marked, marks)
-    return _listed(marks, not leave_out, count)  # type: ignore[no-any-return]
+    return _listed(marks, not leave_out, count)  # type: ignore[no-any-return]  # compiled, so untyped
 
 
 @kernel

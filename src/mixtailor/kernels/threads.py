@@ -78,7 +78,8 @@ def _forget_threads() -> None:
     _inside.job = False
 
 
-os.register_at_fork(after_in_child=_forget_threads)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def count() -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mixtailor._checks import MissingPackageError
+from mixtailor._files import atomic_write
 from mixtailor.experiments.results import Results
 from mixtailor.report.summary import caption, charts
-from mixtailor.simulation.download import written_whole
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")
         axes.legend(fontsize="x-small", loc="lower right", framealpha=0.8)
         for kind in formats:
             path = Path(folder) / "figures" / f"{number:02d}-{_plain(chart.title)}.{kind}"
-            with written_whole(path) as file:
+            with atomic_write(path) as file:
                 figure.savefig(file, format=kind, dpi=150)
             written.append(path)
     return written

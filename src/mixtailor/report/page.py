@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import MissingPackageError
+from mixtailor._files import atomic_write
 from mixtailor.experiments.results import Results
 from mixtailor.report.summary import summary
-from mixtailor.simulation.download import written_whole
 
 if TYPE_CHECKING:
     import os
@@ -44,7 +44,7 @@ def write(folder: str | os.PathLike[str]) -> Path:
     # Both parts are ours; whatever came from an experiment is escaped where it is used.
     text = page.render(shown=shown, style=_markup(_part("page.css")), script=_markup(_part("page.js")))
     path = Path(folder) / "report.html"
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
     return path
 

@@ -75,7 +75,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
 
     def __init_subclass__(cls) -> None:
         if "__repr__" not in cls.__dict__:  # set before the dataclass decorator looks for one
-            cls.__repr__ = _concise  # type: ignore[method-assign]
+            cls.__repr__ = _concise  # type: ignore[method-assign]  # on purpose, for every subclass
 
     def parts(self) -> "tuple[Part, ...]":
         """The rules and pre-aggregations directly inside this one, in the order of its fields.

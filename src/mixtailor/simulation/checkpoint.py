@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from mixtailor._files import atomic_write
 from mixtailor.simulation.archives import read_arrays
-from mixtailor.simulation.download import written_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     text = json.dumps(_apart(state, arrays))
     arrays[_ENTRY] = np.frombuffer(text.encode(), np.uint8)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
 
 

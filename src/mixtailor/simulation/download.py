@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,53 +10,18 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mixtailor._files import atomic_write
 from mixtailor.simulation.files import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import BinaryIO
+    from collections.abc import Callable
 
     Progress = Callable[[str, int, int], None]
 
-__all__ = ["fetch", "written_whole"]
+__all__ = ["fetch"]
 
 PIECE = 2**16
 PATIENCE = 30.0  # seconds without a byte
-
-
-@contextlib.contextmanager
-def written_whole(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the name `target` when everything has been written, and leaves nothing otherwise.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written_whole(Path(folder, "numbers")) as file:
-    ...         _ = file.write(b"123")
-    ...         before = Path(folder, "numbers").exists()
-    ...     print(before, Path(folder, "numbers").read_bytes())
-    False b'123'
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if hasattr(os, "fchmod"):
-                os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is its owner's alone; the result need not be
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """What new files may not be; asking means setting it."""
-    found = os.umask(0o022)
-    os.umask(found)
-    return found
 
 
 def fetch(url: str, target: Path, *, size: int, sha256: str | None, progress: Progress | None = None) -> None:
@@ -82,7 +44,7 @@ def fetch(url: str, target: Path, *, size: int, sha256: str | None, progress: Pr
         raise DataError(f"Only http and https addresses are downloaded, not {url}.")
     digest, done = hashlib.sha256(), 0
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, written_whole(target) as file:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, atomic_write(target) as file:
             while piece := answer.read(PIECE):
                 done += len(piece)
                 if done > size:

@@ -22,6 +22,8 @@ FLOOR = 2**20  # small files of equal bytes, as tests have them, may grow more
 class DataError(ValueError):
     """A data file that cannot be used, and why."""
 
+    __module__ = "mixtailor.simulation"  # the name under which tracebacks and pickles refer to it
+
 
 class Content:
     """The content of one file, read from front to end by a reader that says how many bytes it needs.

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from mixtailor.simulation.download import fetch, written_whole
+from mixtailor._files import atomic_write
+from mixtailor.simulation.download import fetch
 from mixtailor.simulation.files import DataError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Collection:
                         continue
                     content_of_file = source.read(file.size)
                     self.check(file.name, archive, hashlib.sha256(content_of_file).hexdigest())
-                    with written_whole(target / file.name) as out:
+                    with atomic_write(target / file.name) as out:
                         out.write(content_of_file)
                     del wanted[file.name]
         except (tarfile.TarError, EOFError, OSError, zlib.error) as error:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from mixtailor._checks import check_count
+from mixtailor._files import atomic_write
 from mixtailor.simulation.archives import read_arrays
-from mixtailor.simulation.download import written_whole
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.theory import State
 
@@ -123,7 +123,7 @@ def write_state(folder: str | os.PathLike[str], state: State) -> Path:
     """Write a state into a folder, whole or not at all: plain arrays, which run no code when they are read."""
     path = Path(folder) / f"{state.name.replace(' ', '-')}.npz"
     arrays: Any = {"gradients": state.gradients, "gradient": state.gradient}
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         np.savez(file, **arrays)
     return path
 
@@ -176,7 +176,7 @@ class Recording:
             return ()
 
     def _write(self, folder: str | os.PathLike[str], *, complete: bool) -> None:
-        with written_whole(Path(folder) / "recording.json") as file:
+        with atomic_write(Path(folder) / "recording.json") as file:
             file.write(json.dumps({**asdict(self), "complete": complete}).encode())
 
 

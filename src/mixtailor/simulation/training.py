@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from mixtailor._files import atomic_write
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Reputation
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
-from mixtailor.simulation.download import written_whole
 from mixtailor.simulation.evaluation import Evaluation
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
@@ -318,7 +318,7 @@ class Simulation:
             self._checkpoint_seconds = float("inf")
             warnings.warn(f"This run keeps no checkpoints, and would start again: {error}", UserWarning, stacklevel=3)
         if self._round == self.settings.rounds:
-            with written_whole(self.folder / "weights.npz") as file:
+            with atomic_write(self.folder / "weights.npz") as file:
                 arrays: Any = {
                     name: value.cpu().numpy() for name, value in self.layout.views(self._server.weights).items()
                 }

@@ -26,6 +26,8 @@ Check = Callable[[Rule, "Case"], None]
 class LawError(AssertionError):
     """A rule breaks a law that it does not declare off."""
 
+    __module__ = "mixtailor.testing"  # the name under which tracebacks and pickles refer to it
+
 
 @dataclass(frozen=True)
 class FixedKey:

@@ -16,7 +16,9 @@ def to_json(result: Any) -> str:
     >>> to_json({"low": float("-inf"), "high": 1.0})
     '{"low": "-inf", "high": 1.0}'
     """
-    return json.dumps(_plain(dataclasses.asdict(result) if dataclasses.is_dataclass(result) else result))  # type: ignore[arg-type]
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        result = dataclasses.asdict(result)
+    return json.dumps(_plain(result))
 
 
 def _plain(value: Any) -> Any:

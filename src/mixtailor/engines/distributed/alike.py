@@ -8,7 +8,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 
-from llvmlite import binding  # type: ignore[import-untyped]
+from llvmlite import binding  # type: ignore[import-untyped]  # ships no types
 
 __all__ = ["computing", "host"]
 

@@ -2,13 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from flwr.app import MetricRecord, RecordDict
 
 __all__ = ["medians", "scalars"]
-
-Aggregate = Callable[[list[RecordDict], str], MetricRecord]
 
 
 def medians(contents: Sequence[RecordDict], weighted_by_key: str) -> MetricRecord:

@@ -7,8 +7,9 @@ import hmac
 import os
 from dataclasses import dataclass
 
+from mixtailor._files import rename
 from mixtailor.mixing.audit.entries import BEGINNING, Closing, Commitment, Drawn, EntryError, decode, hash_of
-from mixtailor.mixing.audit.store import LongLineError, Secret, lines_of, read_secret, rename
+from mixtailor.mixing.audit.store import LongLineError, Secret, lines_of, read_secret
 
 
 @dataclass

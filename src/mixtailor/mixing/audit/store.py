@@ -47,35 +47,6 @@ def write_all(descriptor: int, data: bytes) -> None:
     os.fsync(descriptor)
 
 
-def write_new(path: str, data: bytes, mode: int) -> None:
-    """Write a file from nothing, in place of a left-over of the same name."""
-    if os.path.lexists(path):
-        os.unlink(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, mode)
-    try:
-        write_all(descriptor, data)
-    finally:
-        os.close(descriptor)
-
-
-def rename(source: str, target: str) -> None:
-    """Put a file in the place of another, in one step that survives a loss of power."""
-    os.replace(source, target)
-    if sys.platform != "win32":  # Windows has no handle on a directory to flush
-        directory = os.open(os.path.dirname(target), os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
-
-def replace(path: str, data: bytes, mode: int) -> None:
-    """The whole file or the old one, never a half."""
-    write_new(path + ".new", data, mode)
-    rename(path + ".new", path)
-
-
 @dataclass(frozen=True)
 class Secret:
     """The secret of one run, and whether it may have been revealed already."""

@@ -8,9 +8,11 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self, final
 
+from mixtailor._files import atomic_write, new_file, rename
 from mixtailor._version import __version__
 from mixtailor.mixing.audit.derivation import drawn_index, eligible, preaggregation_key, seal_of
 from mixtailor.mixing.audit.entries import (
@@ -30,7 +32,7 @@ from mixtailor.mixing.audit.entries import (
 from mixtailor.mixing.audit.history import History, beginning, read_history, secret_of
 from mixtailor.mixing.audit.merkle import Proof, leaves_of, path_of, root_of
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of, needs_of
-from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, rename, replace, write_all, write_new
+from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, write_all
 from mixtailor.mixing.entropy import KEY_BYTES, weights_of
 
 
@@ -160,9 +162,13 @@ class AuditTrail:
                 if os.path.lexists(left):
                     raise FileExistsError(f"{left} exists. Resume that run, or start this one under another name.")
             # The secret takes its name last: whatever a crash leaves before that is not yet a run, or is a whole one.
-            write_new(path + ".secret.new", secret.encode(), 0o600)
-            replace(path, line, 0o666)
-            rename(path + ".secret.new", path + ".secret")
+            waiting = Path(path + ".secret.new")
+            waiting.unlink(missing_ok=True)
+            with new_file(waiting, mode=0o600) as file:
+                file.write(secret.encode())
+            with atomic_write(path) as file:
+                file.write(line)
+            rename(waiting, path + ".secret")
             return cls(path, lock, secret, beginning(first, line))
         except BaseException:
             lock.release()
@@ -200,7 +206,8 @@ class AuditTrail:
                 with open(path, "rb") as file:
                     whole = file.read(history.size)
                     mode = os.fstat(file.fileno()).st_mode & 0o777
-                replace(path, whole + encode(entry), mode)
+                with atomic_write(path, mode=mode) as replacement:
+                    replacement.write(whole + encode(entry))
             trail = cls(path, lock, secret, history)
             trail._latest = history.latest
             if half:
@@ -319,7 +326,8 @@ class AuditTrail:
             self._check_usable(closing=True)
             # Marked before it is written: a crash in between may show part of it, so only closing is left to do then.
             self._secret = Secret(self.run, self._secret.value, revealed=True)
-            replace(self._path + ".secret", self._secret.encode(), 0o600)
+            with atomic_write(self._path + ".secret", mode=0o600) as file:
+                file.write(self._secret.encode())
             seal = seal_of(self._secret.value, self.run, self._entries + 1, self._head)
             secret = self._secret.value.hex()
             self._append(Closing(self._entries, self._head, self._entries + 1, len(self._rounds), secret, seal))

@@ -33,12 +33,14 @@ class _Handle:
     def __init__(self, path: "str | PathLike[str]") -> None:
         self.name = Path(os.fspath(path)).name
         try:
-            # A pipe would block for ever.
-            self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+            # A pipe would block for ever; Windows would translate line ends.
+            flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+            self.number = os.open(path, os.O_RDONLY | sum(flags))
         except OSError as error:
             raise Unreadable(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
             raise Unreadable(f"{error}") from None
+        self._lock = threading.Lock()
         weakref.finalize(self, os.close, self.number)
         self.stamp = os.fstat(self.number)
         if not stat.S_ISREG(self.stamp.st_mode):
@@ -48,7 +50,7 @@ class _Handle:
         parts = []
         while count:
             try:
-                part = os.pread(self.number, count, offset)
+                part = self._read_at(offset, count)
             except OSError as error:
                 raise Unreadable(f"{error.strerror or error} ({self.name})") from None
             if not part:
@@ -56,6 +58,13 @@ class _Handle:
             parts.append(part)
             offset, count = offset + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_at(self, offset: int, count: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self.number, count, offset)
+        with self._lock:  # Windows has no pread: the position in the file is shared by all threads
+            os.lseek(self.number, offset, os.SEEK_SET)
+            return os.read(self.number, count)
 
 
 class File:

@@ -249,5 +249,6 @@ def _outcome(updates: Updates, answer: Point, origin: Combination | None, toward
 
 def _difference(updates: Updates, first: Point, second: Combination) -> Point:
     if isinstance(first, Combination) and first.updates.basis is second.updates.basis:
-        return first.updates.basis_difference(first.weights, second)
+        apart: Combination = first.updates.basis_difference(first.weights, second)
+        return apart
     return updates.formula(lambda _start, _stop, a, b: a - b, first, second)

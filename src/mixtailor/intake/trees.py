@@ -102,12 +102,11 @@ def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, lis
     One loop without calls: with a thousand layers and fifty workers, this is what receiving costs.
     """
     for path, kind in structure.form:
-        item, own = update, first
+        item: Any = update
+        own: Any = first
         for key in path:
             item, own = item[key], own[key]
-        if type(item) is not kind or len(item) != len(own):
-            return False
-        if isinstance(item, Mapping) and list(item) != list(own):
+        if type(item) is not kind or (list(item) != list(own) if issubclass(kind, Mapping) else len(item) != len(own)):
             return False
     for path, array in structure.arrays.items():
         item = update

@@ -170,7 +170,8 @@ def _sweep(trials: Trials, points: Sequence[Point], here: Round) -> tuple[Floats
 
 def _times(updates: Updates, point: Point, factor: float) -> Point:
     if isinstance(point, Combination):
-        return point.updates.combine(factor * point.weights)
+        scaled: Combination = point.updates.combine(factor * point.weights)
+        return scaled
     return updates.formula(lambda _start, _stop, values: factor * values, point)
 
 

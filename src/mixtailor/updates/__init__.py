@@ -12,7 +12,8 @@ from mixtailor.kernels.columnwise import (
 )
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Faulty
-from mixtailor.updates.updates import Call, Updates
+from mixtailor.updates.updates import Updates
+from mixtailor.updates.view import Call
 
 __all__ = [
     "AroundMedian",

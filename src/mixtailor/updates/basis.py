@@ -140,7 +140,8 @@ class Basis:
         """The distances of the rows to the origin."""
         if self.base is not None:
             self.measure([p])
-            return self.lengths[p][self.base]
+            from_base: Floats = self.lengths[p][self.base]
+            return from_base
         if p not in self._norms:
             powers = np.array([p])
 

@@ -46,7 +46,7 @@ def coordinates_of(point: Point, which: Integers) -> Floats:
         return np.asarray(NUMBA.columns(block, point.statistic)[0])
     reader = view.reader
     if isinstance(point, Given) and reader.group.count == 1:
-        return view.space.host(view.space.vector(point.vector[which]))
+        return np.asarray(view.space.host(view.space.vector(point.vector[which])))
 
     def query(start: int, stop: int) -> Any:
         found = np.zeros(len(which))
@@ -55,7 +55,7 @@ def coordinates_of(point: Point, which: Integers) -> Floats:
             found[here] = view.space.host(values(point, start, stop))[which[here] - start]
         return found
 
-    return reader.total(query, view.source.runs(), len(which))
+    return np.asarray(reader.total(query, view.source.runs(), len(which)))
 
 
 def evaluate(point: Point) -> Any:

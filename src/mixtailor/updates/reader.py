@@ -174,7 +174,7 @@ class Reader:
             return
         found = self.collect(self._finite_rows, self.storage.runs())
         self._settled()
-        faulty = self.group.sum((~found.all(axis=0)).astype(np.float64), False)[0] > 0.0
+        faulty = self.group.sum(np.asarray(~found.all(axis=0), np.float64), False)[0] > 0.0
         if faulty.any():
             raise Faulty([self.received[row] for row in np.nonzero(faulty)[0]])
         self.examined = True

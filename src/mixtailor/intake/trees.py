@@ -56,12 +56,12 @@ class Leaves:
         """From updates that all have the structure of the first, type by type; None where one has not."""
         try:
             first = structure_of(updates[0])
-        except Exception:  # what is wrong with it is found when each update is read carefully
+            arrays = {path: [array] for path, array in first.arrays.items()}
+            for update in updates[1:]:
+                if not _joins(update, updates[0], first, arrays):
+                    return None
+        except Exception:  # what is wrong, and with which update, is found when each is read carefully
             return None
-        arrays = {path: [array] for path, array in first.arrays.items()}
-        for update in updates[1:]:
-            if not _joins(update, updates[0], first, arrays):
-                return None
         layout = _as_floats(Layout(first.kinds, 0))
         return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
 
@@ -106,7 +106,8 @@ def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, lis
         own: Any = first
         for key in path:
             item, own = item[key], own[key]
-        if type(item) is not kind or (list(item) != list(own) if issubclass(kind, Mapping) else len(item) != len(own)):
+        same = list(item) == list(own) if issubclass(kind, Mapping) else len(item) == len(own)
+        if not same or type(item) is not kind:
             return False
     for path, array in structure.arrays.items():
         item = update

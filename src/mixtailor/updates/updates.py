@@ -121,7 +121,7 @@ class Updates(View):
                     known: Floats = self.basis.geometry.distances_to(self.weights, aim) * self.basis.unit(2.0)
                     return bounded(known)
         if isinstance(point, Combination) and point.updates is self:
-            return self.distances_to_each([point], [float(p)])[0]
+            return np.asarray(self.distances_to_each([point], [float(p)])[0])
         return np.asarray(self._lengths_to(point, (float(p),))[0])
 
     def _settle(self) -> None:
@@ -223,9 +223,9 @@ class Updates(View):
             if about.updates is self and row is not None and places is not None:
                 known = self.basis.geometry.centred(places)
                 if known.middle == row:
-                    return known.products
+                    return np.asarray(known.products)
             aim: Floats = about.updates.over_basis_plain(about.weights)
-            return self.basis.geometry.products(self.weights - aim)
+            return np.asarray(self.basis.geometry.products(self.weights - aim))
         beside = self.beside(about)
         return np.asarray(beside.products(beside.row(self.n))[: self.n, : self.n])
 

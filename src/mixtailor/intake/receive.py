@@ -46,9 +46,9 @@ def receive(updates: Any) -> Arrival:
         )
     if not len(updates):
         refuse("Updates need at least one row and got none.")
-    if 2 * sum(isinstance(item, (str, PathLike)) for item in updates) > len(updates):
+    if 2 * sum([isinstance(item, (str, PathLike)) for item in updates]) > len(updates):
         return receive_files(updates)
-    if all(isinstance(item, (int, float, complex)) for item in updates):
+    if isinstance(updates[0], (int, float, complex)) and all(isinstance(k, (int, float, complex)) for k in updates):
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
     leaves, faults = leaves_of(updates)
     kinds = leaves.layout.kinds

@@ -11,11 +11,11 @@ from mixtailor.kernels import sampling, threads
 from mixtailor.kernels.space import LIKE, Block, Numba, addresses_of
 from mixtailor.storage.rows import RUN_ENTRIES, Rows
 
-__all__ = ["NUMBA", "Matrix", "fits"]
+__all__ = ["KERNEL_TYPES", "NUMBA", "Matrix", "fits"]
 
 NUMBA = Numba()  # it keeps no state
 
-_KERNELS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
+KERNEL_TYPES = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
 # Below this many entries, starting another thread takes longer than it saves.
 SMALL_ENTRIES = 1 << 19
 
@@ -92,4 +92,4 @@ class Matrix(Rows):
 def fits(row: Array) -> bool:
     """Whether the kernels can read an array in place: float32 or float64, contiguous, aligned."""
     flags = row.flags
-    return flags.c_contiguous and flags.aligned and row.dtype in _KERNELS
+    return flags.c_contiguous and flags.aligned and row.dtype in KERNEL_TYPES

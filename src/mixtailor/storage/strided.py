@@ -9,7 +9,7 @@ import numpy as np
 from mixtailor._types import Array, Integers
 from mixtailor.kernels.space import Block, from_bfloat16
 from mixtailor.storage.kinds import recast
-from mixtailor.storage.matrix import NUMBA, Matrix, fits
+from mixtailor.storage.matrix import KERNEL_TYPES, NUMBA, Matrix
 from mixtailor.storage.rows import Rows
 
 __all__ = ["ArraySource", "Copied", "Source", "Strided", "flat_rows"]
@@ -140,6 +140,10 @@ def flat_rows(
     arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
 ) -> "Matrix | Strided":
     """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
-    if all(array.dtype == dtype and fits(array) for array in arrays):
+    for array in arrays:  # as `fits` has it, without a call for each array
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned and array.dtype == dtype and dtype in KERNEL_TYPES):
+            break
+    else:
         return Matrix([array.reshape(-1) for array in arrays])
     return Strided([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)

@@ -10,7 +10,8 @@ about the medoid are accumulated from the differences themselves: one more readi
 """
 
 import weakref
-from typing import NamedTuple, Protocol, final
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast, final
 
 import numpy as np
 
@@ -101,15 +102,9 @@ class Geometry:
 
     def __init__(self, rows: Measured) -> None:
         # Not a reference: a cycle would keep the memory of the updates, and open files, until the collector runs.
-        self._rows = weakref.ref(rows)
+        self._rows = cast("Callable[[], Measured]", weakref.ref(rows))
         self._known: dict[bytes, Centred] = {}
         self._accumulated: dict[tuple[int, bool], Floats] = {}
-
-    @property
-    def rows(self) -> Measured:
-        rows = self._rows()
-        assert rows is not None, "the rows outlive their geometry"
-        return rows
 
     def centred(self, points: Integers) -> Centred:
         """The inner products of some points about a medoid of them."""
@@ -119,7 +114,8 @@ class Geometry:
         return self._known[key]
 
     def _about_medoid(self, points: Integers) -> Centred:
-        rows, n = self.rows, self.rows.n
+        rows = self._rows()
+        n = rows.n
         origin = bool(len(points)) and points[-1] == n
         own = points[:-1] if origin else points
         between = rows.distances(2.0)
@@ -140,18 +136,18 @@ class Geometry:
 
     def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
         """The distances to one row, in the unit, and the inverses that bring differences to length one."""
-        away, unit = self.rows.distances(2.0)[about], self.rows.unit(2.0)
+        away, unit = self._rows().distances(2.0)[about], self._rows().unit(2.0)
         if origin:
-            away = np.append(away, min(self.rows.norms(2.0)[about] / unit, _SQUARABLE))
-        lengths = self.rows.lengths[2.0][about]
+            away = np.append(away, min(self._rows().norms(2.0)[about] / unit, _SQUARABLE))
+        lengths = self._rows().lengths[2.0][about]
         if origin:
-            lengths = np.append(lengths, self.rows.norms(2.0)[about])
+            lengths = np.append(lengths, self._rows().norms(2.0)[about])
         return away, 1.0 / np.maximum(lengths, _INVERTIBLE)
 
     def _lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
-        lines: Floats = self.rows.gram_rows(about, inverse, which) * away[which][:, None] * away[None, :]
+        lines: Floats = self._rows().gram_rows(about, inverse, which) * away[which][:, None] * away[None, :]
         return lines
 
     def _all_about(self, about: int, origin: bool) -> Floats:
@@ -161,7 +157,7 @@ class Geometry:
             return known if origin else known[:-1, :-1]
         if (about, origin) not in self._accumulated:
             away, inverse = self._away(about, origin)
-            cosines = self.rows.gram(about, inverse, origin=origin)
+            cosines = self._rows().gram(about, inverse, origin=origin)
             # Differences of rows beyond half of the largest number overflow: they count as orthogonal to all others.
             cosines = np.where(np.isfinite(cosines), cosines, np.eye(len(away)))
             self._accumulated[about, origin] = cosines * away[:, None] * away[None, :]
@@ -173,14 +169,14 @@ class Geometry:
         missing = -weights.sum(axis=1)
         if np.abs(missing).max(initial=0.0) > 1e-12 * max(1.0, float(np.abs(weights).max(initial=0.0))):
             weights = np.column_stack([weights, np.zeros(len(weights))])
-            weights[:, self.rows.origin] += missing
+            weights[:, self._rows().origin] += missing
         used = np.nonzero(weights.any(axis=0))[0]
         return used, weights[:, used]
 
     def products(self, weights: Floats) -> Floats:
         """Inner products of the vectors ``weights @ rows``, in squares of the unit."""
         points, used = self._taking_part(weights)
-        if not len(points) or points[0] == self.rows.n:  # nothing but the origin
+        if not len(points) or points[0] == self._rows().n:  # nothing but the origin
             return np.zeros((len(weights), len(weights)))
         inner: Floats = used @ self.centred(points).products @ used.T
         return inner
@@ -198,7 +194,7 @@ class Geometry:
 
         That is so where far rows cancel inside a combination: squares have no digits of what is left.
         """
-        if self.rows.unit(2.0) != 1.0:
+        if self._rows().unit(2.0) != 1.0:
             return None
         far = self._heavy_far_rows(weights)
         found = self._between(weights) if far is None else self._between_by_difference(weights, far)
@@ -232,8 +228,8 @@ class Geometry:
         if np.abs(weights.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
             return None
         rows = np.nonzero(weights.any(axis=0))[0]
-        between = self.rows.distances(2.0)
-        if len(rows) < self.rows.n:
+        between = self._rows().distances(2.0)
+        if len(rows) < self._rows().n:
             between = between[np.ix_(rows, rows)]
         away = between[medoid(between)]
         far = rows[away > FAR * median(away)]
@@ -246,7 +242,7 @@ class Geometry:
         touched = (weights[:, far] != 0.0).any(axis=1)
         found = np.empty((len(weights), len(weights)))
         found[np.ix_(~touched, ~touched)] = self._between(weights[~touched])
-        squares = self.rows.distances(2.0) ** 2
+        squares = self._rows().distances(2.0) ** 2
         for row in np.nonzero(touched)[0]:
             apart = weights - weights[row]
             square = -0.5 * ((apart @ squares) * apart).sum(axis=1)

@@ -73,7 +73,7 @@ class Updates(View):
         own.measure(missing)
         if 2.0 in missing:
             own.measure([p for p in self._known if p != 2.0])
-            self._basis, self.source, self._weights, self._known = own, own.source, None, {}
+            self.basis, self.source, self._weights, self._known = own, own.source, None, {}
             self._places = None
             if rows is not None:
                 self._places, self.source = rows, Taken(self.reader, own.source, rows)

@@ -2,6 +2,7 @@
 
 from abc import ABC
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Self, SupportsBytes, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -79,7 +80,9 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         weights: Floats | None = None,
         known: dict[float, tuple[Floats, float]] | None = None,
     ) -> None:
-        self.reader, self.space, self._basis = reader, reader.space, basis
+        self.reader, self.space = reader, reader.space
+        if basis is not None:
+            self.basis = basis
         self.source, self.call, self.received = source, call, reader.received
         self.n, self.d = source.n, reader.storage.d
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
@@ -142,12 +145,10 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     # What this view is made of.
 
-    @property
+    @cached_property
     def basis(self) -> Basis:
         """The rows that these are combinations of. Made on first use: columnwise rules need none."""
-        if self._basis is None:
-            self._basis = Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.base else None)
-        return self._basis
+        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.base else None)
 
     @property
     def weights(self) -> Floats:

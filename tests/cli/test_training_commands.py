@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
 def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert listed["fig1"]["runs"] == 40 and len(listed) == 12
+    assert listed["fig1"]["runs"] == 64 and len(listed) == 12
     assert main(["reproduce", "fig1", "--show"]) == 0
     assert "[[claims]]" in capsys.readouterr().out
     assert main(["reproduce", "hyper-parameters", "--out", str(tmp_path), "--json"]) == 0

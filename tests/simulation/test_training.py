@@ -61,7 +61,7 @@ from mixtailor.simulation import (
     stream_seed,
     synthetic,
 )
-from mixtailor.simulation.adversary import Adversary
+from mixtailor.simulation.adversary import Adversary, placed
 from mixtailor.updates import Point, Updates
 
 
@@ -417,3 +417,13 @@ def test_the_account_of_every_worker_is_kept() -> None:
         assert all(account[worker].measured == (12 if rule == Krum(f=2) else 3) for worker in range(9))
         lying = {int(worker) for record in outcome.records for worker in record["lying"]}
         assert set(list(account)[:2]) == {str(worker) for worker in lying}
+
+
+@pytest.mark.parametrize("byzantine", [(), (0,), (5,), (1, 2), (0, 3, 5)])
+def test_byzantine_rows_stand_where_their_workers_do(byzantine: tuple[int, ...]) -> None:
+    workers = tuple(range(6))
+    honest = torch.tensor([[float(worker)] for worker in workers if worker not in byzantine])
+    wrong = torch.tensor([[-float(worker)] for worker in byzantine], dtype=torch.float64).reshape(-1, 1)
+    rows = placed(workers, byzantine, honest, wrong)
+    assert rows.dtype == torch.float32
+    assert rows[:, 0].tolist() == [-float(worker) if worker in byzantine else float(worker) for worker in workers]

@@ -13,7 +13,7 @@ EXAMPLE = "mixtailor reproduce adaptive --scale 0.05 --seeds 1"
 
 
 class Reading(StrEnum):
-    """What epsilon multiplies."""
+    """Which of the paper's two sources is followed where they differ."""
 
     text = "text"
     code = "code"
@@ -26,6 +26,13 @@ def command(
     epsilon: Annotated[
         Reading, typer.Option(help="Epsilon times the mean (the paper's text) or the sum over f (its code).")
     ] = Reading.text,
+    network: Annotated[
+        Reading | None,
+        typer.Option(
+            help="The paper's text (two convolutional, two full layers) or its code (MNIST: a perceptron with 100 "
+            "hidden units; CIFAR-10: 3.4 million parameters); by default code on MNIST and text on CIFAR-10.",
+        ),
+    ] = None,
     panels: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only the panels with this in their title: --panels MNIST")
     ] = None,
@@ -55,6 +62,9 @@ def command(
             return
         if epsilon is Reading.code:
             experiment = experiment.changed(scale_of_epsilon="sum/f").model_copy(update={"name": f"{name}-code"})
+        if network is not None and experiment.run:
+            experiment = experiment.changed({"network": network.value})
+            experiment = experiment.model_copy(update={"name": f"{experiment.name}-{network.value}-network"})
         if panels is not None:
             experiment = experiment.of_panels(panels)
         experiment = experiment.changed(seeds=_training.seeds_of(seeds)) if experiment.run else experiment

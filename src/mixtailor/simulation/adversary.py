@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from mixtailor.simulation.streams import stream
@@ -125,8 +124,10 @@ def placed(
     workers: tuple[int, ...], byzantine: tuple[int, ...], honest: torch.Tensor, wrong: torch.Tensor
 ) -> torch.Tensor:
     """All rows of a round, in the order of the workers."""
-    rows = torch.empty((len(workers), honest.shape[1]), dtype=honest.dtype, device=honest.device)
-    lies = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(byzantine)), device=honest.device)
-    rows[~lies] = honest
-    rows[lies] = wrong.to(honest.dtype)
-    return rows
+    wrong, present = wrong.to(honest.dtype), set(byzantine)
+    pieces, start = [], 0
+    # Runs of honest rows are copied whole: assignment through a mask takes three times as long.
+    for i, place in enumerate(place for place, worker in enumerate(workers) if worker in present):
+        pieces += [honest[start : place - i], wrong[i : i + 1]]
+        start = place - i
+    return torch.cat([*pieces, honest[start:]])

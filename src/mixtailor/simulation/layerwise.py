@@ -182,7 +182,7 @@ class _Full(torch.autograd.Function):
         values, weight = ctx.saved_tensors
         own_slopes = slopes.reshape(ctx.n, -1, slopes.shape[-1])
         own_values = values.reshape(ctx.n, -1, values.shape[-1])
-        ctx.weight_rows.copy_(torch.bmm(own_slopes.transpose(1, 2), own_values))
+        torch.bmm(own_slopes.transpose(1, 2), own_values, out=ctx.weight_rows)
         if ctx.bias_rows is not None:
             ctx.bias_rows.copy_(own_slopes.sum(1))
         back = None

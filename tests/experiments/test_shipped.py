@@ -11,7 +11,7 @@ from mixtailor.experiments.running import execute
 
 WANTED = {
     "fig1", "krum-fails", "non-iid", "random", "four-byzantine", "adaptive", "ablation", "alie", "momentum",
-    "comed-learning-rate", "time", "hyper-parameters",
+    "comed-learning-rate", "time", "hyper-parameters", "readings",
 }  # fmt: skip
 
 
@@ -45,7 +45,11 @@ def test_claims_and_numbers_speak_of_lines_that_exist() -> None:
         panels = {entry.panel for entry in entries}
         for claim in experiment.claims:
             others = [claim.than] if isinstance(claim.than, str) else claim.than if isinstance(claim.than, list) else []
-            for panel in claim.panels or panels:
+            for panel in claim.in_panels or []:
+                assert {(panel, rule) for rule in others} <= lines, (name, claim.text)
+            for panel in claim.worst_of or claim.panels or panels:
+                if claim.in_panels:
+                    others = []
                 assert {(panel, rule) for rule in [claim.rule, *others]} <= lines, (name, claim.text)
         for number in experiment.numbers:
             assert (number.panel, number.rule) in lines, (name, number)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_results"]
 
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8b5cf6", "#64748b", "#e11d48", "#65a30d",
@@ -34,12 +34,22 @@ def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")
     formats : sequence of str
         What matplotlib can write: "png", "svg", "pdf".
     """
+    return draw_results(Results.load(folder), Path(folder) / "figures", formats)
+
+
+def draw_results(
+    results: Results, folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg"), prefix: str = ""
+) -> list[Path]:
+    """One figure for each chart of the results, in a folder; the files' names start with the prefix.
+
+    The same results give the same bytes, so that a figure that is drawn again does not count as changed.
+    """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
-    results = Results.load(folder)
-    below, rules, written = caption(results), results.rules(), []
+    rules, written = results.rules(), []
     for number, chart in enumerate(charts(results), 1):
         # No pyplot: it keeps figures, and looks for a display.
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
@@ -50,13 +60,20 @@ def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")
             axes.plot(line.rounds, line.mean, dash, color=colour, label=line.rule, linewidth=1.6)
             if line.seeds > 1:
                 axes.fill_between(line.rounds, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
-        axes.set(title=chart.title, xlabel=f"round\n{below}", ylabel="test accuracy (%)", ylim=(0, 100))
+        axes.set(
+            title=chart.title,
+            xlabel=f"round\n{caption(results, chart.runs)}",
+            ylabel="test accuracy (%)",
+            ylim=(0, 100),
+        )
         axes.grid(alpha=0.3)
         axes.legend(fontsize="x-small", loc="lower right", framealpha=0.8)
         for kind in formats:
-            path = Path(folder) / "figures" / f"{number:02d}-{_plain(chart.title)}.{kind}"
-            with atomic_write(path) as file:
-                figure.savefig(file, format=kind, dpi=150)
+            path = Path(folder) / f"{prefix}{number:02d}-{_plain(chart.title)}.{kind}"
+            # matplotlib writes the date, and identifiers from a random salt, unless told otherwise.
+            metadata = {"Date": None} if kind == "svg" else None
+            with atomic_write(path) as file, rc_context({"svg.hashsalt": "mixtailor"}):
+                figure.savefig(file, format=kind, dpi=150, metadata=metadata)
             written.append(path)
     return written
 

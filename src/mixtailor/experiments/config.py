@@ -16,6 +16,15 @@ __all__ = ["FORMAT", "NETWORKS", "PRESETS", "Named", "RunConfig", "label_of"]
 
 FORMAT = 1  # raised when the same configuration comes to mean another run
 
+# The keys that every hash contains, those of the first results.
+FIRST = frozenset(
+    {
+        "rule", "attack", "data", "model", "model_options", "partition", "spread", "n", "f", "byzantine", "identities",
+        "participation", "rounds", "evaluate_every", "batch", "learning_rate", "rate", "momentum", "weight_decay",
+        "worker_momentum", "sends", "local_steps", "local_learning_rate", "local_momentum", "seed",
+    }
+)  # fmt: skip
+
 Named = dict[str, Any]
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -106,6 +115,7 @@ class RunConfig(BaseModel):
     weight_decay: float = Field(default=1e-4, ge=0)
     worker_momentum: float = Field(default=0.0, ge=0, lt=1)
     sends: Literal["gradients", "deltas", "models"] = "gradients"
+    replaces_model: bool = True
     local_steps: int = Field(default=1, ge=1)
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
@@ -160,7 +170,14 @@ class RunConfig(BaseModel):
     @property
     def hash(self) -> str:
         """What identifies the run: equal configurations are one run."""
-        text = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
+        # A key that came after the first results counts only where it is not at its default: older results stay valid.
+        fields = type(self).model_fields
+        table = {
+            key: value
+            for key, value in self.model_dump(mode="json").items()
+            if key in FIRST or value != fields[key].default
+        }
+        text = json.dumps([FORMAT, table], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

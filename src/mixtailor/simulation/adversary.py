@@ -84,7 +84,12 @@ class Adversary:
             )
 
     def rows(
-        self, honest: torch.Tensor, own: torch.Tensor | None, count: int, round: int
+        self,
+        honest: torch.Tensor,
+        own: torch.Tensor | None,
+        count: int,
+        round: int,
+        model: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, Mapping[str, object]]:
         """The `count` rows that the Byzantine workers send, and what the attack found.
 
@@ -92,10 +97,17 @@ class Adversary:
         Byzantine workers than the attack can use (it needs an honest majority), the rest repeat the last row; where it
         gives too few for the attack, they hide behind the honest mean. So they do where training has come apart, and
         finite rows are too few for the rule that the attack tries.
+
+        Where workers send models, `model` is the one that the server sent them, w0: the attack works on the
+        differences to it, so that a tailored row is ``w0 - epsilon (w - w0)`` with w the mean of the honest models.
         """
         if self.attack is None:
             assert own is not None
             return own, {}
+        if model is not None:
+            differences = None if own is None else own - model
+            changes, facts = self.rows(honest - model, differences, count, round)
+            return changes + model, facts
         sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
         used = count if self.attack.alone else min(count, len(sound) - 1)
         apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows()

@@ -219,6 +219,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "requirements": requirement_table,
     "commands": command_sections,
     "paper": lambda _docs: reproduction.sections(),
+    "paper-numbers": lambda _docs: reproduction.numbers(),
 }
 
 

@@ -55,6 +55,19 @@ def sections() -> str:
     return "\n\n".join(parts)
 
 
+def numbers() -> str:
+    """The accuracies that the paper gives, beside ours, and those of Fig. 1, for which it gives only a picture."""
+    adaptive, fig1 = (kept_curves(shipped(name), RESULTS) for name in ("adaptive", "fig1"))
+    given = {number.rule: number for number, _ in numbers_beside(adaptive)}
+    lines = []
+    for rule in ("omniscient", "MixTailor", "MixTailor (our pool)", "geometric_median", "comed", "bulyan", "krum"):
+        cells = [_range(given[rule].low, given[rule].high) if rule in given else "–", _seeds(adaptive, rule)]
+        cells += [_seeds(fig1, rule, panel) for panel in ("MNIST, epsilon = 0.1", "MNIST, epsilon = 10")]
+        lines.append([_name(rule), *cells])
+    header = ("", "adaptive, the paper", "adaptive, ours", "epsilon 0.1, ours", "epsilon 10, ours")
+    return _table(header, lines)
+
+
 def figures() -> list[Path]:
     """Draw every picture of the page."""
     written: list[Path] = []
@@ -144,12 +157,17 @@ def _accuracies(results: Results) -> str:
     for rule in results.rules():
         cells = []
         for panel in panels:
-            runs = sorted(results.chosen(panel=panel, rule=rule), key=lambda run: run.seed)
-            cells.append(", ".join(f"{run.accuracy():.2f}" for run in runs) or "not run")
+            cells.append(_seeds(results, rule, panel))
         lines.append([_name(rule), *cells])
     ends = [_ends(results, panel) for panel in panels]
     shown = [panel if panel != results.index["title"] else "Accuracy" for panel in panels]
     return _table(("", *shown), [*lines, ["rounds", *ends]])
+
+
+def _seeds(results: Results, rule: str, panel: str | None = None) -> str:
+    wanted = {"rule": rule} if panel is None else {"rule": rule, "panel": panel}
+    runs = sorted(results.chosen(**wanted), key=lambda run: run.seed)
+    return ", ".join(f"{run.accuracy():.2f}" for run in runs) or "not run"
 
 
 def _ends(results: Results, panel: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import picture
+import reproduction
 import typer
 
 from mixtailor.cli import _app, _catalogue
@@ -217,6 +218,8 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "attacks": attack_table,
     "requirements": requirement_table,
     "commands": command_sections,
+    "paper": lambda _docs: reproduction.sections(),
+    "paper-numbers": lambda _docs: reproduction.numbers(),
 }
 
 

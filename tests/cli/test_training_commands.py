@@ -112,12 +112,18 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
 def test_reproduce_lists_shows_and_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert listed["fig1"]["runs"] == 40 and len(listed) == 12
+    assert listed["fig1"]["runs"] == 64 and len(listed) == 13
     assert main(["reproduce", "fig1", "--show"]) == 0
     assert "[[claims]]" in capsys.readouterr().out
     assert main(["reproduce", "hyper-parameters", "--out", str(tmp_path), "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)["numbers"]
     assert all(number["low"] == number["ours"] for number in numbers)
+    assert main(["reproduce", "adaptive", "--out", str(tmp_path), "--known", "--keep", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == []
+    assert json.loads((tmp_path / "adaptive.json").read_text(encoding="utf-8"))["runs"] == []
+    assert main(["reproduce", "adaptive", "--from", str(tmp_path), "--json"]) == 0
+    judged = json.loads(capsys.readouterr().out)
+    assert len(judged["missing"]) == 14 and {claim["says"] for claim in judged["claims"]} == {"not measured"}
     assert main(["reproduce", "fig2"]) == 1
     assert "Did you mean 'fig1'" in capsys.readouterr().err
     assert main(["reproduce", "fig1", "--panels", "EMNIST"]) == 1

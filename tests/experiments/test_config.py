@@ -86,6 +86,22 @@ def test_lists_make_a_sweep_and_parameters_stay_lists() -> None:
     assert {entry.config.seed for entry in entries} == {3, 4}
 
 
+def test_the_network_is_a_reading_of_a_preset() -> None:
+    """It names the model and its options, and what is given beside it wins."""
+    run = {"preset": "mnist", "rule": "comed"}
+    config = RunConfig.made({**run, "network": "code"})
+    assert (config.model, config.model_options) == ("mlp", {"hidden": 100})
+    assert config.hash == RunConfig.made({**run, "model": "mlp", "model_options": {"hidden": 100}}).hash
+    assert RunConfig.made({**run, "network": "text"}).hash == RunConfig.made(run).hash
+    for table, message in [
+        ({**run, "network": "cod"}, "Did you mean 'code'"),
+        ({"rule": "comed", "network": "code"}, "needs a preset"),
+        ({"preset": "digits", "rule": "comed", "network": "code"}, "no network for the preset 'digits'"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            RunConfig.made(table)
+
+
 def test_panels_override_what_all_runs_have() -> None:
     text = """
     title = "x"

@@ -1,6 +1,7 @@
 """Accuracies, worst cases and verdicts from files written by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,23 @@ def test_a_run_has_the_name_of_a_folder(tmp_path: Path, name: object) -> None:
     path.write_text(json.dumps(index))
     with pytest.raises(ValueError, match="is damaged"):
         Results.load(path.parent)
+
+
+def test_claims_across_panels(tmp_path: Path) -> None:
+    """`than` may be read in other panels, and both sides may be the worst over several."""
+    cells = {("a", "t", 0): [0.0, 0.9], ("b", "t", 0): [0.0, 0.5]}
+    results = written(tmp_path, {**cells, ("a", "u", 0): [0.0, 0.3], ("b", "u", 0): [0.0, 0.4]})
+    runs = [replace(run, panel=run.attack, config={**run.config, "rounds": 1}) for run in results.runs]
+    run = {"rule": "a", "than": "b", "text": ""}
+    claims = [
+        {**run, "panels": ["t"], "in_panels": ["u"]},
+        {**run, "panels": ["t"], "in_panels": ["t", "u"], "pick": "best"},
+        {**run, "worst_of": ["t", "u"]},
+        {**run, "worst_of": ["t", "v"]},
+        {**run, "panels": ["t"], "measure": "beginning"},
+    ]
+    found = verdicts(Results({**results.index, "claims": claims}, runs, []))
+    # The last evaluations are two here, of which the first is 0.
+    assert [verdict.margin for verdict in found[:3]] == pytest.approx([25.0, 20.0, -5.0])
+    assert found[2].panel == "the worst of t, u" and found[3].margin is None
+    assert found[4].margin is None, "no evaluation within the first tenth"

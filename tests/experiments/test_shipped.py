@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from mixtailor.experiments import Results, run, shipped, shipped_names
+from mixtailor.experiments import Experiment, Results, run, shipped, shipped_names
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.errors import ConfigError
 from mixtailor.experiments.running import execute
 
 WANTED = {
     "fig1", "krum-fails", "non-iid", "random", "four-byzantine", "adaptive", "ablation", "alie", "momentum",
-    "comed-learning-rate", "time", "hyper-parameters",
+    "comed-learning-rate", "time", "hyper-parameters", "readings",
 }  # fmt: skip
 
 
@@ -45,7 +45,11 @@ def test_claims_and_numbers_speak_of_lines_that_exist() -> None:
         panels = {entry.panel for entry in entries}
         for claim in experiment.claims:
             others = [claim.than] if isinstance(claim.than, str) else claim.than if isinstance(claim.than, list) else []
-            for panel in claim.panels or panels:
+            for panel in claim.in_panels or []:
+                assert {(panel, rule) for rule in others} <= lines, (name, claim.text)
+            for panel in claim.worst_of or claim.panels or panels:
+                if claim.in_panels:
+                    others = []
                 assert {(panel, rule) for rule in [claim.rule, *others]} <= lines, (name, claim.text)
         for number in experiment.numbers:
             assert (number.panel, number.rule) in lines, (name, number)
@@ -64,6 +68,20 @@ def test_a_part_of_a_figure() -> None:
         shipped("adaptive").of_panels("MNIST")
 
 
+def test_both_readings_of_the_network() -> None:
+    """The published figures take the code's perceptron on MNIST; either reading of either data set can be chosen."""
+
+    def models(experiment: Experiment) -> set[tuple[str, str]]:
+        return {(entry.config.data, entry.config.model) for entry in experiment.entries()}
+
+    assert models(shipped("fig1")) == {("mnist", "mlp"), ("cifar10", "cnn")}
+    assert models(shipped("fig1").changed({"network": "text"})) == {("mnist", "cnn"), ("cifar10", "cnn")}
+    assert models(shipped("fig1").changed({"network": "code"})) == {("mnist", "mlp"), ("cifar10", "large_cnn")}
+    for name in WANTED - {"hyper-parameters"}:
+        options = [x.config.model_options for x in shipped(name).entries() if x.config.data == "mnist"]
+        assert options and all(option == {"hidden": 100} for option in options), name
+
+
 def test_the_paper_s_hyper_parameters_are_our_presets(tmp_path: Path) -> None:
     assert run(shipped("hyper-parameters"), tmp_path) == []
     beside = numbers_beside(Results.load(tmp_path / "hyper-parameters"))
@@ -74,7 +92,7 @@ def test_one_of_the_paper_s_own_runs(shared_data: Path, tmp_path: Path) -> None:
     """The adaptive figure on the published MNIST, one round: numbers stand beside ours, claims get their verdicts."""
     experiment = shipped("adaptive").changed(seeds=[0])
     done = run(experiment, tmp_path, scale=1 / 50_000, data=shared_data)
-    assert [item.error for item in done] == [None] * 4
+    assert [item.error for item in done] == [None] * 7
     results = Results.load(tmp_path / "adaptive")
     beside = numbers_beside(results)
     assert [(number.rule, number.low) for number, _ in beside][:2] == [("comed", 85.0), ("krum", 83.0)]

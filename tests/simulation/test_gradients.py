@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Literal
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 from mixtailor.simulation import Layout, LocalTraining, WorkerGradients, cnn, logistic, mlp, small_cnn
 from mixtailor.simulation.layerwise import is_sequence
+from mixtailor.simulation.perceptron import is_perceptron
 
 Method = Literal["layers", "vmap", "loop"]
 METHODS: tuple[Method, ...] = ("layers", "vmap", "loop")
@@ -344,3 +346,25 @@ def test_local_training_refuses_what_makes_no_sense() -> None:
     for options in ({"learning_rate": 0.0}, {"learning_rate": 1.0, "momentum": 1.0}):
         with pytest.raises(ValueError, match="learning_rate > 0"):
             LocalTraining(gradients, **options)
+
+
+@pytest.mark.parametrize("widths", [(6, 4), (6, 5, 4), (6, 7, 5, 4)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_perceptron_without_autograd_has_the_same_bits(widths: tuple[int, ...], bias: bool) -> None:
+    """The written-out backward pass calls what autograd calls."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for into, out in pairwise(widths):
+        layers += [nn.Linear(into, out, bias=bias), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
+    inputs, labels = round_of((2, 3))
+    weights = Layout.of(model).flatten(model)
+    direct, general = WorkerGradients(model), WorkerGradients(model, lambda o, y: nn.functional.cross_entropy(o, y))
+    assert is_perceptron(model) and not is_perceptron(nn.Sequential(*layers[:-1], nn.Dropout()))
+    rows, losses = direct(weights, inputs, labels, seed=0)
+    with torch.enable_grad():
+        general.loss = nn.functional.cross_entropy
+        others, other_losses = general(weights, inputs, labels, seed=0)
+    assert torch.equal(rows, others) and torch.equal(losses, other_losses)
+    before = torch.get_rng_state()
+    direct(weights, inputs, labels, seed=5)
+    assert torch.equal(torch.get_rng_state(), before)

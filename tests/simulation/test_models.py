@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mixtailor.simulation import MODELS, Layout, build, cnn, digits, mlp, small_cnn, synthetic
+from mixtailor.simulation import MODELS, Layout, build, cnn, digits, large_cnn, mlp, small_cnn, synthetic
 from mixtailor.simulation.layerwise import is_sequence
 
 
@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_refused() -> None:
         build("cnn", digits(), seed=0)
     with pytest.raises(ValueError, match=r"\(channels, height, width\)"):
         build("small_cnn", synthetic(), seed=0)
-    with pytest.raises(ValueError, match="There are cnn, small_cnn, mlp, logistic"):
+    with pytest.raises(ValueError, match="There are cnn, large_cnn, small_cnn, mlp, logistic"):
         build("resnet", digits(), seed=0)
 
 
@@ -69,3 +69,13 @@ def test_frozen_tied_and_odd_parameters() -> None:
         Layout.of(nn.LazyLinear(3))
     with pytest.raises(ValueError, match=r"d = 14 parameters"):
         Layout.of(nn.Linear(6, 2)).views(torch.zeros(13))
+
+
+def test_the_networks_of_the_published_code() -> None:
+    """A perceptron 784-100-10 on MNIST; 64 and 128 channels, then 3,200-1,000-10, on CIFAR-10."""
+    assert Layout.of(mlp((1, 28, 28), 10, hidden=100)).d == 79_510
+    model = large_cnn((3, 32, 32), 10)
+    sizes = [value.numel() for value in model.parameters()]
+    assert sizes == [4_800, 64, 204_800, 128, 3_200_000, 1_000, 10_000, 10] and sum(sizes) == 3_420_802
+    assert nn.Dropout in {type(layer) for layer in model}
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)

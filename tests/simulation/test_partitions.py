@@ -102,3 +102,13 @@ def test_impossible_requests_are_refused(way: str, options: dict[str, float], wo
     workers = 11 if not options else 2
     with pytest.raises(ValueError, match=words):
         PARTITIONS[way](np.arange(10) % 2, workers, np.random.default_rng(0), **options)
+
+
+def test_by_label_with_a_worker_that_holds_everything() -> None:
+    """As in the paper's published code: worker 0 has all digits, the others one each."""
+    labels = np.arange(30) % 3
+    parts = by_label(labels, 3, np.random.default_rng(0), whole=1)
+    assert parts[0].tolist() == list(range(30))
+    assert [set(labels[part]) for part in parts[1:]] == [{1}, {2}]
+    with pytest.raises(ValueError, match="0 <= whole <= workers"):
+        by_label(labels, 3, np.random.default_rng(0), whole=4)

@@ -61,7 +61,7 @@ from mixtailor.simulation import (
     stream_seed,
     synthetic,
 )
-from mixtailor.simulation.adversary import Adversary
+from mixtailor.simulation.adversary import Adversary, placed
 from mixtailor.updates import Point, Updates
 
 
@@ -71,8 +71,12 @@ def quick(**changes: Any) -> Settings:
     return Settings(**{**given, "evaluate_every": 5, **changes})
 
 
+def simulated(rule: Rule, attack: Attack | None = None, model: str = "logistic", **changes: Any) -> Simulation:
+    return Simulation(synthetic(), model, rule, attack, settings=quick(**changes))
+
+
 def trained(rule: Rule, attack: Attack | None = None, model: str = "logistic", **changes: Any) -> Outcome:
-    return Simulation(synthetic(), model, rule, attack, settings=quick(**changes)).run()
+    return simulated(rule, attack, model, **changes).run()
 
 
 def test_a_round_is_what_it_says() -> None:
@@ -237,9 +241,49 @@ def test_one_local_step_is_a_gradient_step() -> None:
     assert torch.allclose(gradients.weights, models.weights, atol=1e-5)
 
 
+def test_an_aggregate_of_models_is_the_next_model() -> None:
+    """The paper's w+ = AGG(w_i), exactly, whatever learning rate and momentum are; a step towards it is asked for."""
+    options: dict[str, Any] = {"byzantine": 0, "sends": "models", "local_steps": 2, "rounds": 1}
+    outcome = trained(Comed(), None, **options, learning_rate=1e-3, momentum=0.9)
+    simulation = simulated(Comed(), None, **options)
+    weights = simulation._server.weights
+    models, _ = simulation._workers.rows(weights, 0, range(simulation.settings.n))
+    assert torch.equal(outcome.weights, torch.as_tensor(Comed()(models)))
+    assert (outcome.weights - weights).norm() > 0.01
+    stepped = trained(Comed(), None, **options, learning_rate=0.5, momentum=0.0, replaces_model=False)
+    assert torch.allclose(stepped.weights, (weights + outcome.weights) / 2, atol=1e-6)
+
+
+def test_an_attack_on_models_starts_from_the_one_that_the_server_sent() -> None:
+    """``w0 - epsilon (w - w0)``, and not minus epsilon times the mean model."""
+    honest = 5.0 + torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
+    model = torch.full((6,), 5.0)
+    adversary = Adversary(Tailored(epsilon=0.5), Settings(n=10, byzantine=2, sends="models"))
+    rows, _ = adversary.rows(honest, None, 2, 0, model)
+    assert torch.allclose(rows, model - 0.5 * (honest.mean(0) - model), atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["equal", "separate"])
+@pytest.mark.parametrize("k", [None, 6])
+def test_every_model_based_form_starts_from_the_server_s_model_and_trains(form: Any, k: int | None) -> None:
+    """Full or partial knowledge, equal or separate rows. With all known, Krum's model is turned round about w0."""
+    changes = torch.from_numpy(0.3 + np.random.default_rng(0).normal(size=(12, 100)))
+    model = torch.full((100,), 7.0, dtype=torch.float64)
+    attack = OptimalTailored(Krum(f=2), rows=form, k=k, budget=100)
+    adversary = Adversary(attack, Settings(n=12, byzantine=2, sends="models"))
+    models = model + changes
+    wrong, facts = adversary.rows(models[:10], models[10:], 2, 0, model)
+    alike, _ = adversary.rows(changes[:10], changes[10:], 2, 0)
+    assert torch.allclose(wrong - model, alike, atol=1e-9)
+    reached, unattacked = (Krum(f=2)(rows) - model for rows in (torch.cat([models[:10], wrong]), models))
+    if k is None:
+        assert facts["feasible"] and torch.cosine_similarity(reached, unattacked, dim=0) < -0.99
+    assert trained(Krum(f=2), attack, sends="models", rounds=2).diverged is None
+
+
 def test_local_steps_learn_under_a_model_based_attack() -> None:
     """Three local steps; the tailored attack turns the mean of the models round, and the median does not follow."""
-    changes: dict[str, Any] = {"sends": "models", "local_steps": 3, "learning_rate": 1.0, "momentum": 0.0, "rounds": 30}
+    changes: dict[str, Any] = {"sends": "models", "local_steps": 3, "rounds": 30}
     robust = trained(Comed(), Tailored(epsilon=10.0), **changes)
     assert robust.accuracy(1) > 0.8
     assert trained(Mean(), Tailored(epsilon=10.0), **changes).accuracy(1) < robust.accuracy(1) - 0.2
@@ -417,3 +461,13 @@ def test_the_account_of_every_worker_is_kept() -> None:
         assert all(account[worker].measured == (12 if rule == Krum(f=2) else 3) for worker in range(9))
         lying = {int(worker) for record in outcome.records for worker in record["lying"]}
         assert set(list(account)[:2]) == {str(worker) for worker in lying}
+
+
+@pytest.mark.parametrize("byzantine", [(), (0,), (5,), (1, 2), (0, 3, 5)])
+def test_byzantine_rows_stand_where_their_workers_do(byzantine: tuple[int, ...]) -> None:
+    workers = tuple(range(6))
+    honest = torch.tensor([[float(worker)] for worker in workers if worker not in byzantine])
+    wrong = torch.tensor([[-float(worker)] for worker in byzantine], dtype=torch.float64).reshape(-1, 1)
+    rows = placed(workers, byzantine, honest, wrong)
+    assert rows.dtype == torch.float32
+    assert rows[:, 0].tolist() == [-float(worker) if worker in byzantine else float(worker) for worker in workers]

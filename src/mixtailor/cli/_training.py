@@ -104,19 +104,24 @@ def carry_out(
     halving: bool = False,
     recording: "Recording | None" = None,
     tracker: TrackerName | None = None,
+    known: bool = False,
 ) -> None:
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
     from mixtailor.experiments.halving import halved
+    from mixtailor.experiments.running import is_complete
     from mixtailor.experiments.watching import watched_runs
     from mixtailor.report import draw, write
 
     budget = None
+    only = (lambda entry: is_complete(out / "runs" / entry.config.hash)) if known else None
     with _stoppable(), watched_runs() as watch:
         options: dict[str, Any] = {"scale": scale, "jobs": jobs, "backend": backend, "data": data, "watch": watch}
         options["tracker"] = None if tracker is None else tracker.value
         if recording is not None:
             options["recording"] = recording
+        if only is not None:
+            options["only"] = only
         if halving:
             finished, budget = halved(experiment, out, **options)
         else:

@@ -2,6 +2,7 @@
 
 from mixtailor.experiments.claims import Claim, Number, Verdict
 from mixtailor.experiments.config import PRESETS, RunConfig
+from mixtailor.experiments.curves import keep_curves, kept_curves
 from mixtailor.experiments.errors import ConfigError, ImpossibleError
 from mixtailor.experiments.experiment import Entry, Experiment, Panel
 from mixtailor.experiments.results import Result, Results
@@ -26,6 +27,8 @@ __all__ = [
     "Verdict",
     "Watch",
     "WorstCase",
+    "keep_curves",
+    "kept_curves",
     "run",
     "shipped",
     "shipped_names",

@@ -7,6 +7,8 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixtailor import attacks
 from mixtailor._checks import nearest, refuse
 from mixtailor.attacks import Attack
@@ -14,6 +16,7 @@ from mixtailor.experiments.errors import ImpossibleError
 from mixtailor.mixing import SeededEntropy
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
+from mixtailor.rules.base import as_rule
 from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import MODELS, build
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from mixtailor.attacks.knowledge import Knowledge
     from mixtailor.experiments.config import Named, RunConfig
@@ -106,8 +111,17 @@ def simulation_of(
 
 def _rule(config: RunConfig, settings: Settings) -> Rule:
     """The server's rule; pools draw from a stream of the seed, and leave out what the number of updates forbids."""
+    if config.rule == {"name": "lower_median"}:
+        return as_rule(lower_median)
     source = SeededEntropy(config.seed).spawn("server")
     return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
+
+
+def lower_median(updates: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """The lower of the two middle values of each coordinate, as torch and the paper's code have it, for comed."""
+    middle = (len(updates) - 1) // 2
+    lowest: npt.NDArray[np.floating] = np.partition(updates, middle, axis=0)[middle]
+    return lowest
 
 
 def make_attack(given: str | Named, *, rule: Rule, classes: int) -> Attack | None:

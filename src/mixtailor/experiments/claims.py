@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Claim", "Number", "Verdict", "numbers_beside", "verdicts"]
 
-Measure = Literal["accuracy", "fluctuation"]
+Measure = Literal["accuracy", "fluctuation", "beginning", "microseconds"]
 
 
 class Claim(BaseModel):
     """A sentence of the paper as an inequality between two lines of a panel.
 
-    It holds where the rule's accuracy (or fluctuation) is at least, or at most, that of `than` plus `by` points.
+    It holds where the rule's value is at least, or at most, that of `than` plus `by`. The value is the accuracy in
+    percent (the mean of the last evaluations), its fluctuation, its mean at the beginning of training, or the time of
+    one aggregation.
 
     Parameters
     ----------
@@ -32,6 +34,10 @@ class Claim(BaseModel):
         What it is compared with: a rule, the `pick` of several, or a number.
     panels : list of str, optional
         Where; in every panel by default.
+    in_panels : list of str, optional
+        Where `than` is read, if not in the same panel; the `pick` of them, where there are several.
+    worst_of : list of str, optional
+        In place of `panels`: both sides are the worst over these panels.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +50,8 @@ class Claim(BaseModel):
     pick: Literal["best", "worst"] = "worst"
     measure: Measure = "accuracy"
     panels: list[str] | None = None
+    in_panels: list[str] | None = None
+    worst_of: list[str] | None = None
 
 
 class Number(BaseModel):
@@ -92,14 +100,20 @@ def verdicts(results: Results) -> list[Verdict]:
     found = []
     for table in results.index["claims"]:
         claim = Claim(**{("is" if key == "is_" else key): value for key, value in table.items()})
-        for panel in claim.panels or results.panels():
-            ours = results.mean(_measure(claim.measure), panel=panel, rule=claim.rule)
-            other = _other(claim, results, panel)
+        for panels in [claim.worst_of] if claim.worst_of else [[panel] for panel in claim.panels or _panels(results)]:
+            ours = _value(claim, results, panels, claim.rule, "worst")
+            other = _other(claim, results, claim.in_panels or panels)
             margin = None
             if ours is not None and other is not None:
                 margin = ours - other - claim.by if claim.is_ == "at least" else other + claim.by - ours
+            panel = f"the worst of {', '.join(panels)}" if len(panels) > 1 else panels[0]
             found.append(Verdict(claim.text, panel, ours, other, margin))
     return found
+
+
+def _panels(results: Results) -> list[str]:
+    """All of the experiment, where its index names them, else those with runs."""
+    return list(results.index.get("panels") or results.panels())
 
 
 def numbers_beside(results: Results) -> list[tuple[Number, float | None]]:
@@ -120,14 +134,30 @@ def numbers_beside(results: Results) -> list[tuple[Number, float | None]]:
 
 
 def _measure(name: Measure) -> Callable[[Result], float | None]:
-    return (lambda run: run.accuracy()) if name == "accuracy" else (lambda run: run.fluctuation())
+    measures: dict[Measure, Callable[[Result], float | None]] = {
+        "accuracy": lambda run: run.accuracy(),
+        "fluctuation": lambda run: run.fluctuation(),
+        "beginning": lambda run: run.beginning(),
+        "microseconds": lambda run: run.microseconds(),
+    }
+    return measures[name]
 
 
-def _other(claim: Claim, results: Results, panel: str) -> float | None:
+def _value(claim: Claim, results: Results, panels: list[str], rule: str, pick: str) -> float | None:
+    """The mean over seeds in one panel, or the worst or best of several; None where one of them was not run."""
+    values = [results.mean(_measure(claim.measure), panel=panel, rule=rule) for panel in panels]
+    known = [value for value in values if value is not None]
+    if len(known) < len(panels):
+        return None
+    return max(known) if pick == "best" else min(known)
+
+
+def _other(claim: Claim, results: Results, panels: list[str]) -> float | None:
     if isinstance(claim.than, (int, float)):
         return float(claim.than)
     names = [claim.than] if isinstance(claim.than, str) else claim.than
-    values = [results.mean(_measure(claim.measure), panel=panel, rule=name) for name in names]
+    pick = "worst" if claim.worst_of else claim.pick
+    values = [_value(claim, results, panels, name, pick) for name in names]
     known = [value for value in values if value is not None]
     if len(known) < len(names):
         return None

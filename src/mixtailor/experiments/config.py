@@ -12,9 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from mixtailor._checks import nearest
 from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
 
-__all__ = ["FORMAT", "PRESETS", "Named", "RunConfig", "label_of"]
+__all__ = ["FORMAT", "NETWORKS", "PRESETS", "Named", "RunConfig", "label_of"]
 
 FORMAT = 1  # raised when the same configuration comes to mean another run
+
+# The keys that every hash contains, those of the first results.
+FIRST = frozenset(
+    {
+        "rule", "attack", "data", "model", "model_options", "partition", "spread", "n", "f", "byzantine", "identities",
+        "participation", "rounds", "evaluate_every", "batch", "learning_rate", "rate", "momentum", "weight_decay",
+        "worker_momentum", "sends", "local_steps", "local_learning_rate", "local_momentum", "seed",
+    }
+)  # fmt: skip
 
 Named = dict[str, Any]
 
@@ -53,6 +62,13 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+# The two readings of the paper's networks. Its text gives two convolutional and two full layers and no widths; the code
+# that its authors published builds a perceptron for MNIST and a larger convolutional network for CIFAR-10.
+NETWORKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "text": {"mnist": {"model": "cnn"}, "cifar10": {"model": "cnn"}},
+    "code": {"mnist": {"model": "mlp", "model_options": {"hidden": 100}}, "cifar10": {"model": "large_cnn"}},
+}
+
 
 class RunConfig(BaseModel):
     """The configuration of one run; `Settings` explains most of the keys.
@@ -81,7 +97,7 @@ class RunConfig(BaseModel):
     rule: Named
     attack: Named = Field(default_factory=lambda: {"name": "none"})
     data: Literal["digits", "mnist", "cifar10", "synthetic"] = "digits"
-    model: Literal["cnn", "small_cnn", "mlp", "logistic"] = "mlp"
+    model: Literal["cnn", "large_cnn", "small_cnn", "mlp", "logistic"] = "mlp"
     model_options: dict[str, float] = Field(default_factory=dict)
     partition: Named = Field(default_factory=lambda: {"name": "iid"})
     spread: Literal["all", "honest"] = "all"
@@ -99,6 +115,7 @@ class RunConfig(BaseModel):
     weight_decay: float = Field(default=1e-4, ge=0)
     worker_momentum: float = Field(default=0.0, ge=0, lt=1)
     sends: Literal["gradients", "deltas", "models"] = "gradients"
+    replaces_model: bool = True
     local_steps: int = Field(default=1, ge=1)
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
@@ -116,13 +133,18 @@ class RunConfig(BaseModel):
 
     @classmethod
     def made(cls, table: Mapping[str, Any], where: str = "run") -> Self:
-        """A checked configuration from a table, in which ``preset`` gives what is not said."""
+        """A checked configuration from a table, in which ``preset`` gives what is not said.
+
+        With a preset of the paper, ``network`` selects a reading of its network: ``"text"`` or ``"code"``.
+        """
         given = dict(table)
-        preset = given.pop("preset", None)
+        preset, network = given.pop("preset", None), given.pop("network", None)
         if preset is not None:
             if not isinstance(preset, str) or preset not in PRESETS:
                 raise ConfigError(f"{where}: there is no preset {preset!r}. {nearest(str(preset), list(PRESETS))}")
-            given = {**PRESETS[preset], **given}
+            given = {**PRESETS[preset], **_network(preset, network, where), **given}
+        elif network is not None:
+            raise ConfigError(f"{where}: network = {network!r} needs a preset of the paper: mnist or cifar10.")
         if "byzantine" not in given and isinstance(given.get("f"), int):
             given["byzantine"] = given["f"]
         try:
@@ -148,8 +170,25 @@ class RunConfig(BaseModel):
     @property
     def hash(self) -> str:
         """What identifies the run: equal configurations are one run."""
-        text = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
+        # A key that came after the first results counts only where it is not at its default: older results stay valid.
+        fields = type(self).model_fields
+        table = {
+            key: value
+            for key, value in self.model_dump(mode="json").items()
+            if key in FIRST or value != fields[key].default
+        }
+        text = json.dumps([FORMAT, table], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _network(preset: str, network: object, where: str) -> Mapping[str, Any]:
+    if network is None:
+        return {}
+    if not isinstance(network, str) or network not in NETWORKS:
+        raise ConfigError(f"{where}: there is no network {network!r}. {nearest(str(network), list(NETWORKS))}")
+    if preset not in NETWORKS[network]:
+        raise ConfigError(f"{where}: the paper has no network for the preset {preset!r}, only for mnist and cifar10.")
+    return NETWORKS[network][preset]
 
 
 def label_of(value: object) -> str:

@@ -167,7 +167,8 @@ class Experiment(BaseModel):
         claims = [
             claim if claim.panels is None else claim.model_copy(update={"panels": both})
             for claim in self.claims
-            if claim.panels is None or (both := [panel for panel in claim.panels if panel in names])
+            if {*(claim.in_panels or ()), *(claim.worst_of or ())} <= names
+            and (claim.panels is None or (both := [panel for panel in claim.panels if panel in names]))
         ]
         numbers = [number for number in self.numbers if number.panel in names]
         slug = "-".join(re.findall(r"[\w.]+", text.casefold()))

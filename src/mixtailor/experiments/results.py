@@ -57,6 +57,11 @@ class Result:
         """The standard deviation of the last evaluations, in points."""
         return 100.0 * pstdev([float(record["accuracy"]) for record in self.records[-last:]])
 
+    def beginning(self, share: float = 0.1) -> float | None:
+        """The mean accuracy over the first tenth of the rounds, the start apart, in percent."""
+        early = [record["accuracy"] for record in self.records if 0 < record["round"] <= share * self.config["rounds"]]
+        return 100.0 * fmean(early) if early else None
+
     def microseconds(self) -> float | None:
         """The time that an aggregation took, in the mean; the rounds before the first evaluation warm up."""
         later = self.records[2:] if len(self.records) > 3 else self.records[1:]

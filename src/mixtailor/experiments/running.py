@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None]
 
-__all__ = ["Finished", "execute", "run", "versions"]
+__all__ = ["Finished", "execute", "is_complete", "run", "versions"]
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,11 @@ def _tracked(name: str, folder: Path, title: str) -> Iterator[Tracker]:
 
     with contextlib.closing(open_tracker(name, folder, title)) as tracker:
         yield tracker
+
+
+def is_complete(folder: str | os.PathLike[str]) -> bool:
+    """Whether the run that leaves its files in the folder was made to its end."""
+    return _complete(Path(folder)) is not None
 
 
 def versions() -> dict[str, str]:

@@ -13,9 +13,11 @@ from mixtailor.report.summary import caption, charts
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["draw"]
+    from mixtailor.report.summary import Chart
+
+__all__ = ["draw", "draw_results", "figure_name"]
 
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8b5cf6", "#64748b", "#e11d48", "#65a30d",
@@ -34,13 +36,29 @@ def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")
     formats : sequence of str
         What matplotlib can write: "png", "svg", "pdf".
     """
+    return draw_results(Results.load(folder), Path(folder) / "figures", formats)
+
+
+def draw_results(
+    results: Results,
+    folder: str | os.PathLike[str],
+    formats: Sequence[str] = ("png", "svg"),
+    prefix: str = "",
+    wanted: Callable[[str], bool] = lambda _title: True,
+) -> list[Path]:
+    """One figure for each chart whose title is wanted, in a folder; names of files start with the prefix.
+
+    The same results give the same bytes, so that a figure that is drawn again does not count as changed.
+    """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
-    results = Results.load(folder)
-    below, rules, written = caption(results), results.rules(), []
+    rules, written = results.rules(), []
     for number, chart in enumerate(charts(results), 1):
+        if not wanted(chart.title):
+            continue
         # No pyplot: it keeps figures, and looks for a display.
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
         axes = figure.subplots()
@@ -50,16 +68,24 @@ def draw(folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")
             axes.plot(line.rounds, line.mean, dash, color=colour, label=line.rule, linewidth=1.6)
             if line.seeds > 1:
                 axes.fill_between(line.rounds, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
-        axes.set(title=chart.title, xlabel=f"round\n{below}", ylabel="test accuracy (%)", ylim=(0, 100))
+        axes.set(
+            title=chart.title,
+            xlabel=f"round\n{caption(results, chart.runs)}",
+            ylabel="test accuracy (%)",
+            ylim=(0, 100),
+        )
         axes.grid(alpha=0.3)
         axes.legend(fontsize="x-small", loc="lower right", framealpha=0.8)
         for kind in formats:
-            path = Path(folder) / "figures" / f"{number:02d}-{_plain(chart.title)}.{kind}"
-            with atomic_write(path) as file:
-                figure.savefig(file, format=kind, dpi=150)
+            path = Path(folder) / f"{prefix}{figure_name(number, chart)}.{kind}"
+            # matplotlib writes the date, and identifiers from a random salt, unless told otherwise.
+            metadata = {"Date": None} if kind == "svg" else None
+            with atomic_write(path) as file, rc_context({"svg.hashsalt": "mixtailor"}):
+                figure.savefig(file, format=kind, dpi=150, metadata=metadata)
             written.append(path)
     return written
 
 
-def _plain(title: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:60]
+def figure_name(number: int, chart: Chart) -> str:
+    """The name of a chart's file, without its ending."""
+    return f"{number:02d}-{re.sub(r'[^a-z0-9.]+', '-', chart.title.lower()).strip('-.')[:60]}"

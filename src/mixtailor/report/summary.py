@@ -56,18 +56,18 @@ def charts(results: Results) -> list[Chart]:
     ]
 
 
-def caption(results: Results) -> str:
-    """Rounds, seeds and scale: what every figure has to say of itself."""
-    rounds = sorted({int(run.config["rounds"]) for run in results.runs})
-    seeds = results.seeds()
-    told = [
-        f"{_listed(rounds)} rounds",
-        f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})",
-        f"scale {results.index.get('scale', 1.0):g}",
-    ]
-    unfinished = sum(not run.complete for run in results.runs)
-    if unfinished or results.missing:
-        told.append(f"{unfinished} runs unfinished, {len(results.missing)} missing")
+def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
+    """Rounds, seeds and scale: what every figure has to say of itself. Of some runs, or of all."""
+    own = results.runs if runs is None else runs
+    rounds = sorted({int(run.config["rounds"]) for run in own})
+    seeds = sorted({run.seed for run in own})
+    told = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
+    if "scale" in results.index:
+        told.append(f"scale {results.index['scale']:g}")
+    unfinished, panels = sum(not run.complete for run in own), {run.panel for run in own}
+    missing = sum(runs is None or entry["panel"] in panels for entry in results.missing)
+    if "scale" in results.index and (unfinished or missing):
+        told.append(f"{unfinished} runs unfinished, {missing} missing")
     return ", ".join(told)
 
 

@@ -10,7 +10,7 @@ from mixtailor.simulation.flat import Layout
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.idx import read_idx
 from mixtailor.simulation.local import LocalTraining
-from mixtailor.simulation.models import MODELS, build, cnn, logistic, mlp, small_cnn
+from mixtailor.simulation.models import MODELS, build, cnn, large_cnn, logistic, mlp, small_cnn
 from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
 from mixtailor.simulation.progress import watched
 from mixtailor.simulation.published import data_folder
@@ -50,6 +50,7 @@ __all__ = [
     "digits",
     "dirichlet",
     "iid",
+    "large_cnn",
     "load",
     "logistic",
     "mlp",

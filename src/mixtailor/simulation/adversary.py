@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from mixtailor.simulation.streams import stream
@@ -85,7 +84,12 @@ class Adversary:
             )
 
     def rows(
-        self, honest: torch.Tensor, own: torch.Tensor | None, count: int, round: int
+        self,
+        honest: torch.Tensor,
+        own: torch.Tensor | None,
+        count: int,
+        round: int,
+        model: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, Mapping[str, object]]:
         """The `count` rows that the Byzantine workers send, and what the attack found.
 
@@ -93,10 +97,17 @@ class Adversary:
         Byzantine workers than the attack can use (it needs an honest majority), the rest repeat the last row; where it
         gives too few for the attack, they hide behind the honest mean. So they do where training has come apart, and
         finite rows are too few for the rule that the attack tries.
+
+        Where workers send models, `model` is the one that the server sent them, w0: the attack works on the
+        differences to it, so that a tailored row is ``w0 - epsilon (w - w0)`` with w the mean of the honest models.
         """
         if self.attack is None:
             assert own is not None
             return own, {}
+        if model is not None:
+            differences = None if own is None else own - model
+            changes, facts = self.rows(honest - model, differences, count, round)
+            return changes + model, facts
         sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
         used = count if self.attack.alone else min(count, len(sound) - 1)
         apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows()
@@ -125,8 +136,10 @@ def placed(
     workers: tuple[int, ...], byzantine: tuple[int, ...], honest: torch.Tensor, wrong: torch.Tensor
 ) -> torch.Tensor:
     """All rows of a round, in the order of the workers."""
-    rows = torch.empty((len(workers), honest.shape[1]), dtype=honest.dtype, device=honest.device)
-    lies = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(byzantine)), device=honest.device)
-    rows[~lies] = honest
-    rows[lies] = wrong.to(honest.dtype)
-    return rows
+    wrong, present = wrong.to(honest.dtype), set(byzantine)
+    pieces, start = [], 0
+    # Runs of honest rows are copied whole: assignment through a mask takes three times as long.
+    for i, place in enumerate(place for place, worker in enumerate(workers) if worker in present):
+        pieces += [honest[start : place - i], wrong[i : i + 1]]
+        start = place - i
+    return torch.cat([*pieces, honest[start:]])

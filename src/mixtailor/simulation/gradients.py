@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from mixtailor.simulation import layerwise
+from mixtailor.simulation import layerwise, perceptron
 from mixtailor.simulation.flat import Layout
 from mixtailor.simulation.randomness import seeded
 
@@ -82,6 +83,7 @@ class WorkerGradients:
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk needs to be at least 1 worker and is {chunk}.")
         self.method: Method = method or ("layers" if layerwise.is_sequence(self._model) else "vmap")
+        self._plain = loss is nn.functional.cross_entropy and perceptron.is_perceptron(self._model)
         self._decided = self.method != "vmap" or method is not None
         self._chunk = chunk
         self._numbers: dict[torch.Size, int] = {}
@@ -115,7 +117,8 @@ class WorkerGradients:
             self._decide(weights, inputs, labels)
         matrix = self._prepare(n, out, weights)
         losses = torch.empty(n, dtype=self.layout.dtype, device=weights.device)
-        with seeded(seed, weights.device):
+        # A perceptron draws nothing: no state of a generator has to be kept.
+        with nullcontext() if self._plain and self.method == "layers" else seeded(seed, weights.device):
             chunk = self._chunk or self._fitting(inputs)
             for start in range(0, n, chunk):
                 part = slice(start, start + chunk)
@@ -154,6 +157,10 @@ class WorkerGradients:
         self, weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor, matrix: torch.Tensor
     ) -> torch.Tensor:
         assert isinstance(self._model, nn.Sequential)
+        if self._plain and weights.ndim == 1:
+            with torch.no_grad():
+                own, rows = self.layout.views(weights), self.layout.views(matrix)
+                return perceptron.cross_entropy_gradients(self._model, own, rows, inputs, labels)
         with torch.enable_grad():
             outputs = layerwise.forward(self._model, self.layout.views(weights), self.layout.views(matrix), inputs)
             losses = self._losses(outputs, labels)

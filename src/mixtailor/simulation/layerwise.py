@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["forward", "has_hooks", "is_sequence"]
+__all__ = ["flat_layers", "forward", "has_hooks", "is_sequence"]
 
 # Layers without parameters that treat examples apart, whatever their settings.
 APART = (
@@ -50,7 +50,7 @@ def is_sequence(model: nn.Module) -> bool:
     """
     if type(model) is not nn.Sequential:
         return False
-    layers = [layer for _, layer in _layers(model)]
+    layers = [layer for _, layer in flat_layers(model)]
     parameters = [value for layer in layers for value in layer.parameters()]
     return (
         all(_is_known(layer) for layer in layers)
@@ -86,7 +86,7 @@ def forward(
     """
     n, batch = inputs.shape[:2]
     values = inputs.flatten(0, 1)
-    for name, layer in _layers(model):
+    for name, layer in flat_layers(model):
         if values.ndim < DIMENSIONS.get(type(layer), 1):
             # torch would take the examples for channels and mix them.
             raise ValueError(
@@ -123,13 +123,16 @@ def _is_known(layer: nn.Module) -> bool:
     return type(layer) is nn.Linear or type(layer) in APART
 
 
-def _layers(model: nn.Sequential, prefix: str = "") -> list[tuple[str, nn.Module]]:
+def flat_layers(model: nn.Sequential, prefix: str = "") -> list[tuple[str, nn.Module]]:
+    """The layers of a (nested) sequence with the names that their parameters start with."""
     found: list[tuple[str, nn.Module]] = []
     # Not named_children, which leaves out the second place of a layer that has two.
     for name, layer in model._modules.items():
         assert layer is not None
         nested = type(layer) is nn.Sequential
-        found += _layers(cast("nn.Sequential", layer), f"{prefix}{name}.") if nested else [(f"{prefix}{name}", layer)]
+        found += (
+            flat_layers(cast("nn.Sequential", layer), f"{prefix}{name}.") if nested else [(f"{prefix}{name}", layer)]
+        )
     return found
 
 
@@ -182,7 +185,7 @@ class _Full(torch.autograd.Function):
         values, weight = ctx.saved_tensors
         own_slopes = slopes.reshape(ctx.n, -1, slopes.shape[-1])
         own_values = values.reshape(ctx.n, -1, values.shape[-1])
-        ctx.weight_rows.copy_(torch.bmm(own_slopes.transpose(1, 2), own_values))
+        torch.bmm(own_slopes.transpose(1, 2), own_values, out=ctx.weight_rows)
         if ctx.bias_rows is not None:
             ctx.bias_rows.copy_(own_slopes.sum(1))
         back = None

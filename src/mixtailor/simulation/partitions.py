@@ -34,11 +34,17 @@ def iid(labels: Labels, workers: int, random: np.random.Generator) -> Parts:
     return _sorted(np.array_split(random.permutation(len(labels)), workers))
 
 
-def by_label(labels: Labels, workers: int, random: np.random.Generator) -> Parts:
+def by_label(labels: Labels, workers: int, random: np.random.Generator, *, whole: int = 0) -> Parts:
     """One label per worker: worker i holds label ``i mod classes``, shared evenly where several hold the same.
 
     The non-iid setting of the MixTailor paper, with as many (honest) workers as digits. With fewer workers than labels,
     worker i holds the labels ``i, i + workers, ...``.
+
+    Parameters
+    ----------
+    whole : int
+        The first `whole` workers hold all examples in place of one label, as worker 0 does in the paper's published
+        code; 0, as in its text, by default.
 
     Examples
     --------
@@ -62,7 +68,10 @@ def by_label(labels: Labels, workers: int, random: np.random.Generator) -> Parts
             )
         for worker, share in zip(holders, np.array_split(held, len(holders)), strict=True):
             parts[worker].append(share)
-    return _sorted([np.concatenate(shares) for shares in parts])
+    if not 0 <= whole <= workers:
+        raise ValueError(f"by_label needs 0 <= whole <= workers and got whole = {whole} of {workers} workers.")
+    everything = [np.arange(len(labels))]
+    return _sorted([np.concatenate(everything if i < whole else shares) for i, shares in enumerate(parts)])
 
 
 def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alpha: float = 0.5) -> Parts:

@@ -28,6 +28,13 @@ class Server:
     >>> server.step(torch.tensor([1.0]), 0)
     >>> server.weights
     tensor([0.5000])
+
+    An aggregate of models is the next model, whatever the learning rate.
+
+    >>> server = Server(torch.tensor([1.0]), Settings(sends="models"))
+    >>> server.step(torch.tensor([3.0]), 0)
+    >>> server.weights
+    tensor([3.])
     """
 
     def __init__(self, weights: torch.Tensor, settings: Settings) -> None:
@@ -40,8 +47,13 @@ class Server:
         return self.settings.learning_rate * self.settings.rate(round, self.settings.rounds)
 
     def step(self, answer: torch.Tensor, round: int) -> None:
-        """One step. An answer in models or deltas is taken as the way that the server was told to go."""
+        """Take one step with a rule's result. Deltas, and models that do not replace the server's, are converted to a
+        descent direction first.
+        """
         settings = self.settings
+        if settings.sends == "models" and settings.replaces_model:
+            self.weights.copy_(answer)
+            return
         if settings.sends == "models":
             slope = self.weights - answer
         elif settings.sends == "deltas":

@@ -19,9 +19,11 @@ Spread = Literal["all", "honest"]
 class Settings:
     r"""Who takes part, how the server steps, and how long.
 
-    The server's step, with U the rule's answer:
+    The server's step with gradients, U being the rule's result:
 
     .. math:: v \leftarrow \mu v + U + \lambda w, \qquad w \leftarrow w - \eta_t v
+
+    With models the aggregate is the server's next model, ``w <- U``, unless `replaces_model` is switched off.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class Settings:
     seed : int
         Everything that the run draws follows from it, each purpose from a stream of its own.
     learning_rate : float
-        eta, before the schedule `rate`. With deltas and models it is the server's share of the way to the answer: 1.
+        eta, before the schedule `rate`. With deltas it is the server's share of the way to the result: give 1.
     momentum, weight_decay : float
         mu and lambda. With deltas and models the workers decay the weights, in their own steps.
     rate : Rate
@@ -51,6 +53,9 @@ class Settings:
         Whether Byzantine workers hold a part of the data too, or all examples go to the honest ones.
     sends : {"gradients", "deltas", "models"}
         What the workers send; the last two after `local_steps` steps of their own.
+    replaces_model : bool
+        Whether an aggregate of models becomes the server's model, as in the MixTailor paper. Switched off, the server
+        steps towards it: the difference counts as a gradient, with learning rate and momentum.
     local_steps : int
         tau.
     local_learning_rate, local_momentum : float
@@ -84,6 +89,7 @@ class Settings:
     participation: float = 1.0
     spread: Spread = "all"
     sends: Sends = "gradients"
+    replaces_model: bool = True
     local_steps: int = 1
     local_learning_rate: float = 0.1
     local_momentum: float = 0.0

@@ -230,7 +230,8 @@ class Simulation:
         facts: Any = {}
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
-            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round)
+            model = self._server.weights if self.settings.sends == "models" else None
+            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model)
             correct = placed(workers, byzantine, correct, wrong)
         watch.lap("attack")
         result = self._aggregated(correct, workers, lying, reference)
@@ -240,9 +241,10 @@ class Simulation:
         tally.add(result, workers, byzantine, facts, correct if asked else None)
         watch.lap("reputation")
         if result.update is not None:
+            seen = result.update - self._server.weights if self.settings.sends == "models" else result.update
             self._server.step(result.update, round)
             self._previous = result.update
-            self._adversary.observe(result.update)
+            self._adversary.observe(seen)
         watch.lap("step")
         return repr(result.rule)
 

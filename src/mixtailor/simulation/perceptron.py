@@ -1,0 +1,88 @@
+r"""Gradients of all workers for plain perceptrons: the layerwise pass written out, without autograd.
+
+On a network as small as 784-100-10, autograd's bookkeeping takes about a seventh of the time. Here the backward pass is
+a loop over the layers; each operation is the one that autograd would call, so that the bits are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from mixtailor.simulation.layerwise import flat_layers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["cross_entropy_gradients", "is_perceptron"]
+
+
+def is_perceptron(model: nn.Module) -> bool:
+    """Whether a sequence, for which `layerwise.is_sequence` holds, consists of full layers and ReLUs on flat examples.
+
+    Examples
+    --------
+    >>> is_perceptron(nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+    True
+    >>> is_perceptron(nn.Sequential(nn.Linear(4, 3), nn.Dropout()))
+    False
+    """
+    if type(model) is not nn.Sequential:
+        return False
+    layers = [layer for _, layer in flat_layers(model)]
+    first = layers[0] if layers else None
+    return (
+        type(first) is nn.Flatten
+        and first.end_dim == -1
+        and all(type(layer) in (nn.Linear, nn.ReLU) for layer in layers[1:])
+    )
+
+
+def cross_entropy_gradients(
+    model: nn.Sequential,
+    weights: Mapping[str, torch.Tensor],
+    rows: Mapping[str, torch.Tensor],
+    inputs: torch.Tensor,
+    labels: torch.Tensor,
+) -> torch.Tensor:
+    """Write each worker's gradient of its mean cross-entropy to `rows`, and return the losses ``(n,)``.
+
+    Parameters
+    ----------
+    model : torch.nn.Sequential
+        For which `is_perceptron` holds.
+    weights : mapping
+        By parameter name: one value for all workers.
+    rows : mapping
+        By parameter name: where the gradients go, with a first dimension of n.
+    inputs, labels : torch.Tensor
+        ``(n, batch, ...)`` and ``(n, batch)``.
+    """
+    n, batch = labels.shape
+    values = inputs.reshape(n * batch, -1)
+    layers = flat_layers(model)[1:]
+    entered = []
+    for name, layer in layers:
+        if isinstance(layer, nn.Linear):
+            entered.append(values)
+            values = nn.functional.linear(values, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+        else:
+            values = values.relu()
+            entered.append(values)  # of a ReLU, what leaves it tells what its backward pass keeps
+    logs, where = values.log_softmax(1), labels.reshape(-1, 1)
+    losses = logs.gather(1, where).neg_().view(n, batch).mean(1)
+    slopes = torch.zeros_like(logs).scatter_(1, where, -1.0 / batch)
+    slopes = torch.ops.aten._log_softmax_backward_data(slopes, logs, 1, logs.dtype)
+    for (name, layer), value in zip(reversed(layers), reversed(entered), strict=True):
+        if not isinstance(layer, nn.Linear):
+            slopes = torch.ops.aten.threshold_backward(slopes, value, 0)
+            continue
+        own = slopes.view(n, batch, -1)
+        torch.bmm(own.transpose(1, 2), value.view(n, batch, -1), out=rows[f"{name}.weight"])
+        if layer.bias is not None:
+            torch.sum(own, 1, out=rows[f"{name}.bias"])
+        if value is not entered[0]:
+            slopes = slopes @ weights[f"{name}.weight"]
+    return losses

@@ -1,0 +1,89 @@
+"""Curves of complete runs: kept in small files, redrawn and judged without training."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mixtailor.experiments import Experiment, Results, keep_curves, kept_curves, run
+from mixtailor.experiments.claims import verdicts
+from mixtailor.experiments.curves import thinned
+from mixtailor.experiments.errors import ConfigError
+from mixtailor.report import draw_results
+
+TEXT = """
+title = "t"
+[run]
+data = "synthetic"
+model = "logistic"
+rounds = 8
+evaluate_every = 2
+rule = ["krum", "comed"]
+seed = [0, 1]
+[[panels]]
+title = "quiet"
+run = { attack = { name = "tailored", epsilon = 0.1 } }
+[[panels]]
+title = "loud"
+run = { attack = { name = "tailored", epsilon = 10.0 } }
+[[claims]]
+text = "c"
+rule = "krum"
+than = "comed"
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    run(Experiment.parse(TEXT, "small"), folder)
+    return folder
+
+
+def test_curves_give_the_same_verdicts_as_the_runs(made: Path, tmp_path: Path) -> None:
+    """To the two decimals that are kept."""
+    experiment, results = Experiment.parse(TEXT, "small"), Results.load(made / "small")
+    path = keep_curves(results, tmp_path)
+    kept = kept_curves(experiment, tmp_path)
+    assert not kept.missing and len(kept.runs) == 8
+    for own, other in zip(kept.runs, results.runs, strict=True):
+        assert (own.hash, own.seed, own.complete) == (other.hash, other.seed, True)
+        assert own.accuracy() == pytest.approx(other.accuracy(), abs=0.006)
+        assert own.fluctuation() == pytest.approx(other.fluctuation(), abs=0.02)
+        assert own.microseconds() == pytest.approx(other.microseconds(), abs=0.06)
+    margins = [[verdict.margin for verdict in verdicts(either)] for either in (kept, results)]
+    assert margins[0] == pytest.approx(margins[1], abs=0.02)
+    assert path.stat().st_size < 8 * 600 and "weights" not in path.read_text()
+
+
+def test_the_file_grows_and_keeps_the_longer_run(made: Path, tmp_path: Path) -> None:
+    experiment, results = Experiment.parse(TEXT, "small"), Results.load(made / "small")
+    keep_curves(Results(results.index, results.runs[:3], []), tmp_path)
+    first = kept_curves(experiment, tmp_path)
+    assert len(first.runs) == 3 and len(first.missing) == 5
+    assert [verdict.says for verdict in verdicts(first)][1] == "not measured", "a panel without runs is not left out"
+    keep_curves(Results(results.index, results.runs[3:], []), tmp_path)
+    run(experiment, tmp_path / "short", scale=0.5)
+    path = keep_curves(Results.load(tmp_path / "short" / "small"), tmp_path)
+    assert [table["rounds"] for table in json.loads(path.read_text())["runs"]] == [8] * 8
+
+
+def test_a_picture_is_drawn_from_curves_alone_twice_the_same(made: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    keep_curves(Results.load(made / "small"), tmp_path)
+    results = kept_curves(Experiment.parse(TEXT, "small"), tmp_path)
+    first = [path.read_bytes() for path in draw_results(results, tmp_path / "a", ["svg"], prefix="x-")]
+    again = [path.read_bytes() for path in draw_results(results, tmp_path / "b", ["svg"], prefix="x-")]
+    assert len(first) == 2 and first == again
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["x-01-quiet.svg", "x-02-loud.svg"]
+
+
+def test_what_is_no_file_of_curves_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text('{"format": 1, "runs": [{"panel": "p"}]}')
+    with pytest.raises(ConfigError, match="not a file of curves"):
+        kept_curves(Experiment.parse(TEXT, "small"), tmp_path)
+
+
+def test_short_curves_are_kept_whole() -> None:
+    curve = [(k, 1.0) for k in range(7)]
+    assert thinned(curve) == curve and thinned([]) == []

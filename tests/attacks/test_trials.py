@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 from attacks.instances import rows
-from mixtailor.updates.engine import CpuEngine
 
 import mixtailor as mt
 from mixtailor.attacks import ALIE, LineSearch, MinMax, Tailored, Trials, Zero
 from mixtailor.attacks.base import Scene
 from mixtailor.intake import receive
+from mixtailor.kernels.space import Numba
 from mixtailor.updates import Updates
 
 POOL = mt.MixTailor(mt.paper_pool(2))
@@ -53,10 +53,10 @@ def test_evaluations_are_counted_and_equal_rules_computed_once() -> None:
 def test_honest_distances_are_measured_once(monkeypatch) -> None:
     """All norms of all candidates: one pass between honest rows, whatever the number of candidates."""
     passes = []
-    plain = CpuEngine.pair_sums
+    plain = Numba.pair_lengths
     monkeypatch.setattr(
-        CpuEngine,
-        "pair_sums",
+        Numba,
+        "pair_lengths",
         lambda self, block, powers, *rest: (
             passes.append((len(block.addresses), len(powers))) or plain(self, block, powers, *rest)
         ),

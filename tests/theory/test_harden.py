@@ -58,7 +58,7 @@ def test_judged_values_are_the_payoff_against_grad_f() -> None:
 
     scene = here.fresh(np.random.default_rng((4, 0)))
     points = BestResponse(mt.Comed(), budget=30).search(Trials(mt.Comed(), scene, here.gradient))
-    sent = np.stack([here.home.at(point) for point in points])
+    sent = np.stack([here.whole.at(point) for point in points])
     answer = mt.Comed()(np.vstack([state.gradients[0, :10], sent]))
     g = state.gradient
     size = np.linalg.norm(g) * max(np.linalg.norm(answer), np.linalg.norm(g))

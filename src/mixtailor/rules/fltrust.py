@@ -65,8 +65,9 @@ class FLTrust(Rule):
         lengths = updates.beside(reference).norms()
         # No coordinate is larger than its row is long: a result of a length that the type has can be held.
         rows, own = lengths[:-1], min(float(lengths[-1]), updates.largest)
-        measured = (rows > 0.0) & np.isfinite(rows)
-        inverse = np.where(measured, 1.0 / np.where(measured, rows, 1.0), 0.0)
+        inverse = 1.0 / rows
+        # A row that is zero, or too short to be brought to the length of the reference, gets no trust.
+        inverse = np.where(np.isfinite(inverse * own), inverse, 0.0)
         # Rows are brought to length 1 before they are multiplied, so that no product overflows.
         cosines = updates.mix(np.diag(inverse)).dots(reference) / own if own > 0.0 else np.zeros(updates.n)
         scores = np.clip(np.nan_to_num(cosines, nan=0.0), 0.0, 1.0)

@@ -106,7 +106,7 @@ class GeometricMedian(Rule):
         p = float(self.p)
         distances = yield Query(updates.columns(Median()), p)
         scale = median(distances)
-        if scale == 0.0:
+        if not 0.0 < scale < np.inf:
             return updates.columns(Median(), iterations=0, residual=0.0)
         weights = inverse_weights(distances, scale, SMOOTHING)
         best, least = weights, np.inf

@@ -30,6 +30,8 @@ _CANCELLED = 1e-9
 _FEW = 4
 # Lengths up to this, and down to its inverse, can be squared and summed.
 _SQUARABLE = 1e140
+# A medoid's reach up to this, and down to its inverse, needs no unit.
+_ORDINARY = 1e20
 # The smallest length that has an inverse.
 _INVERTIBLE = 1e-300
 
@@ -37,25 +39,26 @@ _INVERTIBLE = 1e-300
 def in_unit(lengths: Floats) -> tuple[Floats, float]:
     """Distances that can be squared and summed, and their unit.
 
-    The unit is 1, unless distances have no squares in float64: then it is a power of two near the reach of the medoid
-    (the distance within which it has half of the rows), which fewer than half of the rows cannot choose. Rows beyond
-    the range count as being at its end.
+    The unit is 1, unless the largest distance leaves the range in which float64 holds squares, and the reach of the
+    medoid (the distance within which it has half of the rows) is not of an ordinary size. Then it is a power of two
+    near that reach, which fewer than half of the rows cannot choose. Rows beyond the range count as being at its end.
     """
-    if not lengths.size:
+    largest = float(lengths.max(initial=0.0))
+    if largest == 0.0 or 1 / _SQUARABLE <= largest <= _SQUARABLE:
         return lengths, 1.0
     rank = len(lengths) // 2
     reach = float(np.partition(lengths, rank, axis=1)[:, rank].min())
-    if lengths.max() <= _SQUARABLE and (reach == 0.0 or reach >= 1 / _SQUARABLE):
-        return lengths, 1.0
-    unit = 1.0 if reach == 0.0 else float(np.ldexp(0.5, np.frexp(reach)[1]))
+    if reach == 0.0:
+        reach = min(largest, 1.0)
+    # Up to this, what is at the end of the range is still beyond what any rule gives a weight.
+    unit = 1.0 if 1 / _ORDINARY < reach < _ORDINARY else float(np.ldexp(0.5, np.frexp(reach)[1]))
     with np.errstate(over="ignore"):
         return np.minimum(lengths / unit, _SQUARABLE), unit
 
 
 def bounded(lengths: Floats) -> Floats:
-    """Lengths that can be squared: those beyond the range are infinite, and those below it zero."""
-    with np.errstate(invalid="ignore"):
-        return np.where(lengths >= _SQUARABLE, np.inf, np.where(lengths <= 1 / _SQUARABLE, 0.0, lengths))
+    """Lengths that can be squared; those beyond the range are infinite."""
+    return np.where(lengths >= _SQUARABLE, np.inf, lengths)
 
 
 class Measured(Protocol):
@@ -136,18 +139,20 @@ class Geometry:
 
     def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
         """The distances to one row, in the unit, and the inverses that bring differences to length one."""
-        away, unit = self._rows().distances(2.0)[about], self._rows().unit(2.0)
+        rows = self._rows()
+        unit = rows.unit(2.0)
+        lengths = rows.lengths[2.0][about]
         if origin:
-            away = np.append(away, min(self._rows().norms(2.0)[about] / unit, _SQUARABLE))
-        lengths = self._rows().lengths[2.0][about]
-        if origin:
-            lengths = np.append(lengths, self._rows().norms(2.0)[about])
-        return away, 1.0 / np.maximum(lengths, _INVERTIBLE)
+            lengths = np.append(lengths, rows.norms(2.0)[about])
+        lengths = np.maximum(lengths, _INVERTIBLE)
+        with np.errstate(over="ignore"):
+            return np.minimum(lengths / unit, _SQUARABLE), 1.0 / lengths
 
     def _lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
-        lines: Floats = self._rows().gram_rows(about, inverse, which) * away[which][:, None] * away[None, :]
+        cosines = np.clip(self._rows().gram_rows(about, inverse, which), -1.0, 1.0)
+        lines: Floats = cosines * away[which][:, None] * away[None, :]
         return lines
 
     def _all_about(self, about: int, origin: bool) -> Floats:
@@ -159,7 +164,7 @@ class Geometry:
             away, inverse = self._away(about, origin)
             cosines = self._rows().gram(about, inverse, origin=origin)
             # Differences of rows beyond half of the largest number overflow: they count as orthogonal to all others.
-            cosines = np.where(np.isfinite(cosines), cosines, np.eye(len(away)))
+            cosines = np.where(np.isfinite(cosines), np.clip(cosines, -1.0, 1.0), np.eye(len(away)))
             self._accumulated[about, origin] = cosines * away[:, None] * away[None, :]
         return self._accumulated[about, origin]
 

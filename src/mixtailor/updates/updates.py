@@ -96,7 +96,7 @@ class Updates(View):
         return Basis(self.reader, source, made_of=(self.basis, weights)), None
 
     def norms(self, p: float = 2.0) -> Floats:
-        """The l_p norms of the rows, n numbers. A norm that float64 cannot square is infinite, or zero."""
+        """The l_p norms of the rows, n numbers. A norm that float64 cannot square is infinite."""
         if self._weights is None:
             norms = self.basis.norms(p)
             return bounded(norms[: self.n] if self._places is None else norms[self._places])
@@ -109,7 +109,7 @@ class Updates(View):
     def distances_to(self, point: Point, p: float | tuple[float, ...] = 2.0) -> Floats | tuple[Floats, ...]:
         """The l_p distances of the rows to a point, n numbers, without computing the point. One reading for all norms.
 
-        A distance that float64 cannot square is infinite, or zero.
+        A distance that float64 cannot square is infinite.
         """
         if isinstance(p, tuple):
             return tuple(self._lengths_to(point, p))

@@ -369,21 +369,24 @@ def caf(x: ArrayLike, f: int) -> Vector:
 
     Weights start at 1. While their sum exceeds n - 2f, each is multiplied by 1 - tau_i / max tau, tau_i being the
     squared length of x_i - mean along the top eigenvector and the maximum being over the rows that still have weight
-    (over all rows, one at 1e38 that has lost its weight would keep the others' from ever falling). Without spread, or
-    with f = 0, it is the mean. Allouah, Guerraoui, Stephan, "Towards Trustworthy Federated Learning with Untrusted
-    Participants", ICML 2025.
+    (over all rows, one at 1e38 that has lost its weight would keep the others' from ever falling). The weights that end
+    the loop count too, unless their sum is below f + 1 or n - 2f - 1/2 of the largest. Without spread, or with f = 0,
+    it is the mean. Allouah, Guerraoui, Stephan, "Towards Trustworthy Federated Learning with Untrusted Participants",
+    ICML 2025.
     """
     rows = wide(x)
     weights, best, least = wide(np.ones(len(rows))), rows.mean(axis=0), math.inf
-    while weights.sum() > len(rows) - 2 * f:
+    while True:
         value, direction, centre = top_direction(rows, weights)
         if value < least:
             best, least = centre, value
         tau = ((rows - centre) * wide(direction)).sum(axis=1) ** 2
         tau = np.where(weights > 0, tau, 0)
-        if tau.max() == 0:
+        if tau.max() == 0 or weights.sum() <= len(rows) - 2 * f:
             break
         weights = weights * (1 - tau / tau.max())
+        if weights.sum() < max(f + 1, len(rows) - 2 * f - 0.5) * weights.max():
+            break
     return narrow(best)
 
 

@@ -15,7 +15,7 @@ def test_by_hand() -> None:
     assert result.update == pytest.approx([0.0])
     assert result.scores is not None
     np.testing.assert_allclose(result.scores, [8 / 9, 8 / 9, 8 / 9, 0.0])
-    assert result.iterations == 2
+    assert result.iterations == 1
     np.testing.assert_allclose(CAF(f=1)(np.array([[0.0], [0.0], [0.0], [0.06]])), [0.0], atol=1e-15)
 
 
@@ -24,6 +24,14 @@ def test_without_faults_it_is_the_mean() -> None:
     rows = np.random.default_rng(1).normal(size=(5, 3))
     np.testing.assert_allclose(CAF(f=0)(rows), rows.mean(axis=0), rtol=1e-14)
     assert CAF(f=0).aggregate(rows).iterations == 0
+
+
+def test_one_far_update_more_than_declared_does_not_bring_the_mean() -> None:
+    """With f = 1 and two far updates, the weights that end the loop are the only ones without both."""
+    rows = np.random.default_rng(2).normal(size=(12, 20))
+    rows[3], rows[8] = 1e6, np.where(np.arange(20) % 2, 1e6, -1e6)
+    honest = np.delete(rows, [3, 8], axis=0).mean(axis=0)
+    assert np.linalg.norm(CAF(f=1)(rows) - honest) < 1.0
 
 
 def test_requirement() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from mixtailor._types import Floats
 from mixtailor.updates import Updates
 
-__all__ = ["Spread", "largest_spread", "products_about_medoid"]
+__all__ = ["Spread", "filtered", "largest_spread", "products_about_medoid"]
 
 _LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
 
@@ -45,6 +45,34 @@ def largest_spread(products: Floats, weights: Floats) -> Spread:
     direction = root * vector
     projections = products @ (direction - share * direction.sum())
     return Spread(eigenvalue, projections, float(share @ projections))
+
+
+def filtered(views: Floats, f: int) -> tuple[Floats, int]:
+    """The weights in [0, 1] that the covariance-bound agnostic filter leaves, and the number of its iterations.
+
+    Parameters
+    ----------
+    views : array
+        Inner products of the rows, V x n x n. Each iteration looks at the view whose top eigenvalue is largest, and
+        the weights are taken at which that eigenvalue was least; with one view, this is CAF.
+    f : int
+        How many rows may be Byzantine: the weights keep a sum of about n - 2f.
+    """
+    n = views.shape[-1]
+    weights = np.ones(n)
+    best, least, iterations = weights, np.inf, 0
+    while True:
+        spread = max((largest_spread(view, weights) for view in views), key=lambda found: found.eigenvalue)
+        if spread.eigenvalue < least:
+            best, least = weights, spread.eigenvalue
+        deviations = np.where(weights > 0.0, spread.deviations, 0.0)
+        if weights.sum() <= n - 2 * f or deviations.max() == 0.0:
+            return best, iterations
+        iterations += 1
+        weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
+        # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might.
+        if weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
+            return best, iterations
 
 
 def _top(matrix: Floats) -> tuple[float, Floats]:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from mixtailor.rules._spectra import largest_spread, products_about_medoid
+from mixtailor.rules._spectra import filtered, products_about_medoid
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
@@ -23,8 +21,8 @@ class CAF(Rule):
     .. math:: c_i \leftarrow c_i \left(1 - \frac{\tau_i}{\max_j \tau_j}\right),
        \qquad \tau_i = \langle x_i - \mu, v \rangle^2
 
-    The answer is the weighted mean at which the top eigenvalue was least. Needs ``n >= 2f + 1``. Cost O(n^2 d), and at
-    most n spectra of n x n matrices.
+    The result is the weighted mean at which the top eigenvalue was least, the last weights included. Needs
+    ``n >= 2f + 1``. Cost O(n^2 d), and at most n spectra of n x n matrices.
 
     Parameters
     ----------
@@ -42,6 +40,18 @@ class CAF(Rule):
     would keep the others from ever losing theirs. Other libraries take it over all rows, and approximate v by one step
     of the power method from a random vector; here v is exact up to rounding, so that no randomness is used. Where two
     directions spread alike, which of them is taken is not defined.
+
+    The published algorithm does not evaluate the weights that end its loop. With one Byzantine update more than f,
+    these may be the only ones without it, so they are evaluated here. What becomes of the guarantee: for any weights
+    whose sum is s times the largest of them, s > f, and whose weighted covariance has the top eigenvalue
+    :math:`\lambda`,
+
+    .. math:: \lVert \mu - \mu_H \rVert \le (\sqrt{\lambda} + \sqrt{\lambda_H}) \sqrt{\frac{n - s}{s - f}}
+
+    with the mean :math:`\mu_H` and the top eigenvalue :math:`\lambda_H` of the n - f honest updates. This is ours: the
+    normalised weights and the uniform distribution on the honest updates share a mass of at least (s - f)/(n - f), and
+    the mean of a part of mass m is within :math:`\sqrt{\lambda (1 - m)/m}` of the mean of the whole. Weights with s
+    below f + 1 or n - 2f - 1/2 are not taken: with fewer, one cluster of honest updates might have all the weight.
 
     The published guarantee bounds the error by the top eigenvalue of the honest covariance, which is sharper than by
     the variance; no coefficient in terms of the latter is published.
@@ -64,15 +74,5 @@ class CAF(Rule):
 
     def decide(self, updates: Updates) -> Point:
         products = products_about_medoid(updates)
-        weights = np.ones(updates.n)
-        best, least, iterations = weights, np.inf, 0
-        while weights.sum() > updates.n - 2 * self.f:
-            iterations += 1
-            spread = largest_spread(products, weights)
-            if spread.eigenvalue < least:
-                best, least = weights, spread.eigenvalue
-            deviations = np.where(weights > 0.0, spread.deviations, 0.0)
-            if deviations.max() == 0.0:
-                break
-            weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
-        return updates.combine(best / best.sum(), scores=best, iterations=iterations)
+        weights, iterations = filtered(products[None], self.f)
+        return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)

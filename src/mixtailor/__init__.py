@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import FaultError, MissingPackageError
 from mixtailor._version import __version__
+from mixtailor.memory import Memory, recommended
 from mixtailor.mixing import (
     AuditTrail,
     Entropy,
@@ -42,6 +43,7 @@ from mixtailor.rules import (
     SignVote,
     Subsampled,
     TrimmedMean,
+    ViewCAF,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ __all__ = [
     "Meamed",
     "Mean",
     "Medoid",
+    "Memory",
     "MissingPackageError",
     "MixTailor",
     "MoNNA",
@@ -88,11 +91,13 @@ __all__ = [
     "Subsampled",
     "SystemEntropy",
     "TrimmedMean",
+    "ViewCAF",
     "__version__",
     "attacks",
     "default_pool",
     "make_rule",
     "paper_pool",
+    "recommended",
     "theory",
 ]
 

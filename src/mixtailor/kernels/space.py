@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
-from mixtailor.kernels import columns, combinations, distances, moments, norms, products, threads
+from mixtailor.kernels import columns, combinations, distances, moments, norms, products, sketches, threads
 from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
@@ -75,6 +75,10 @@ class Space(ABC, Generic[B]):
     @abstractmethod
     def dot(self, first: Any, second: Any) -> Any:
         """Inner product of two vectors."""
+
+    @abstractmethod
+    def sketch(self, block: B, start: int, key: int, size: int) -> Any:
+        """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
 
     # Vectors.
 
@@ -300,6 +304,10 @@ class Numba(Space[Block]):
         # Not numpy's: its own threads, under ours, wait for one another a hundred times longer than a product takes.
         one = Block.of(np.ascontiguousarray(first, np.float64)[None])
         return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
+
+    def sketch(self, block: Block, start: int, key: int, size: int) -> Floats:
+        block = block.plain()
+        return sketches.fold(block.addresses, block.like, block.width, start, key, size)
 
     # Vectors.
 

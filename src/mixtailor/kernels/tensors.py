@@ -17,6 +17,7 @@ from mixtailor.kernels.columnwise import (
     Statistic,
     Trimmed,
 )
+from mixtailor.kernels.sketches import signs_of
 from mixtailor.kernels.space import Space
 
 __all__ = ["Tensors"]
@@ -89,6 +90,19 @@ class Tensors(Space[torch.Tensor]):
 
     def dot(self, first: Any, second: Any) -> Any:
         return first @ second
+
+    def sketch(self, block: torch.Tensor, start: int, key: int, size: int) -> Any:
+        rows, signs, at = block.to(self.wide), np.empty(size), 0
+        out = torch.zeros((len(rows), size), dtype=self.wide, device=self.device)
+        while at < rows.shape[1]:
+            chunk, first = divmod(start + at, size)
+            count = min(size - first, rows.shape[1] - at)
+            turned = signs_of(np.uint64(key), chunk, signs) + first
+            buckets = (turned + np.arange(count)) % size
+            part = rows[:, at : at + count] * self.tensor(signs[first : first + count], self.wide)
+            out.index_add_(1, self.tensor(buckets), part)
+            at += count
+        return out
 
     # Vectors.
 

@@ -17,9 +17,17 @@ from mixtailor.mixing.pools import POOLS, paper_pool
 from mixtailor.preaggregation import Chain, PreAggregation
 from mixtailor.rules import Rule, as_rule
 
-__all__ = ["GROUP", "find", "make_rule", "names", "own_preaggregations", "own_rules", "snake"]
+__all__ = ["GROUP", "add", "find", "make_rule", "names", "own_preaggregations", "own_rules", "snake"]
 
 GROUP = "mixtailor.rules"
+
+# Rules of packages above this one, which it must not import.
+_ADDED: dict[str, Callable[..., Rule]] = {}
+
+
+def add(name: str, make: Callable[..., Rule]) -> None:
+    """Give a rule of this package a name, if it is not among those that `mixtailor.rules` exports."""
+    _ADDED[name] = make
 
 
 def own_rules() -> dict[str, type[Rule]]:
@@ -221,7 +229,7 @@ def _own(scope: _Scope) -> dict[str, Callable[..., Rule]]:
         return MixTailor(rules, probabilities, scope.entropy)
 
     pools = {name: _drawing_from(members, scope) for name, members in POOLS.items()}
-    return {**own_rules(), **pools, "mixtailor": _drawing_from(paper_pool, scope), "pool": pool}
+    return {**own_rules(), **_ADDED, **pools, "mixtailor": _drawing_from(paper_pool, scope), "pool": pool}
 
 
 def _drawing_from(members: Callable[..., list[Rule]], scope: _Scope) -> Callable[..., Rule]:

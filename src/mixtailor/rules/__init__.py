@@ -25,6 +25,7 @@ from mixtailor.rules.sign_vote import SignVote
 from mixtailor.rules.smea import SMEA
 from mixtailor.rules.subsampled import Subsampled
 from mixtailor.rules.trimmed_mean import TrimmedMean
+from mixtailor.rules.view_caf import ViewCAF
 
 __all__ = [
     "CAF",
@@ -56,5 +57,6 @@ __all__ = [
     "Standing",
     "Subsampled",
     "TrimmedMean",
+    "ViewCAF",
     "as_rule",
 ]

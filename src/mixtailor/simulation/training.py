@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from mixtailor._files import atomic_write
+from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Reputation
 from mixtailor.simulation import checkpoint
@@ -26,6 +27,7 @@ from mixtailor.simulation.recording import Recorder, recorded_rounds, write_stat
 from mixtailor.simulation.records import Records, Tally
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
+from mixtailor.simulation.streams import stream
 from mixtailor.simulation.workers import Workers
 
 if TYPE_CHECKING:
@@ -95,7 +97,8 @@ class Simulation:
     model : str or torch.nn.Module
         A name of `mixtailor.simulation.MODELS`, with initial weights from the seed, or your own network as it is.
     rule : Rule
-        Any. A MixTailor without a source of its own draws from a stream of the seed, which is for experiments only.
+        Any. A MixTailor without a source of its own draws from a stream of the seed, which is for experiments only. A
+        `Memory` begins empty, and is saved with the checkpoints.
     attack : Attack, optional
         What the Byzantine workers do; without one they send what is correct.
     settings : Settings
@@ -151,6 +154,8 @@ class Simulation:
         resamples: int = 10,
     ) -> None:
         self.settings = settings = settings or Settings()
+        if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
+            rule = rule.fresh(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
         network = build(model, data, seed=settings.seed)
         self._entropy = _source(rule, settings.seed)
@@ -253,6 +258,7 @@ class Simulation:
     ) -> Aggregation:
         return self.rule.aggregate(
             rows,
+            workers=workers,
             reference=reference,
             honest=[row for row, worker in enumerate(workers) if worker not in lying],
             round=self._round,
@@ -309,6 +315,7 @@ class Simulation:
             "momenta": self._workers.momenta,
             "previous": self._previous,
             "memory": self._adversary.memory,
+            "remembered": self.rule.state() if isinstance(self.rule, Memory) else None,
             "entropy": self._entropy.state(),
             "tally": self._tally.state(),
             "records": self._records.length,
@@ -344,6 +351,8 @@ class Simulation:
         self._previous = None if state["previous"] is None else state["previous"].to(where)
         self._round, self._diverged = state["round"], state["diverged"]
         self._adversary.memory = state["memory"]
+        if isinstance(self.rule, Memory):
+            self.rule.restore(state["remembered"])
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])

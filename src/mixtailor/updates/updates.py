@@ -182,6 +182,19 @@ class Updates(View):
 
         return self.reader.total(query, self.source.runs(), self.n)
 
+    def sketch(self, key: int, size: int) -> Floats:
+        """A sketch of each row, n x size, by one reading: their inner products are about those of the rows.
+
+        Each coordinate is added, with a random sign, to one of `size` buckets. Sketches are linear: those of sums and
+        differences of rows are sums and differences of sketches. The relative error of an inner product is about
+        ``sqrt(2 / size)``, whatever the rows contain, as long as they were made without knowledge of the key.
+        """
+
+        def query(start: int, stop: int) -> Any:
+            return self.space.sketch(self.block(start, stop), start, key, size)
+
+        return self.reader.total(query, self.source.runs(), self.n * size)
+
     def dot(self, first: Point, second: Point) -> float:
         """The inner product of two points."""
         return float(self.inner(first, second)[0, 1])

@@ -38,17 +38,20 @@ class Call:
         What the caller trusts, or had last round, flat.
     honest : tuple of int, optional
         The honest updates.
+    views : array, optional
+        What a memory says: inner products of the updates, V x n x n, one matrix for each way to look at them.
     """
 
-    __slots__ = ("_random", "honest", "reference")
+    __slots__ = ("_random", "honest", "reference", "views")
 
     def __init__(
         self,
         random: np.random.Generator | SupportsBytes | None = None,
         reference: Any = None,
         honest: tuple[int, ...] | None = None,
+        views: Floats | None = None,
     ) -> None:
-        self._random, self.reference, self.honest = random, reference, honest
+        self._random, self.reference, self.honest, self.views = random, reference, honest, views
 
     @property
     def random(self) -> np.random.Generator:
@@ -229,6 +232,19 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def reference(self) -> Point | None:
         """What the caller trusts, or had last round."""
         return None if self.call.reference is None else Given(self, self.call.reference)
+
+    @property
+    def views(self) -> Floats | None:
+        """What a memory says of these rows: inner products, V x n x n; None without a memory."""
+        views = self.call.views
+        if views is None or self.is_everything():
+            return views
+        over = [self.over_received(row) for row in np.eye(self.n)]
+        known = [row for row in over if row is not None]
+        if len(known) < len(over):
+            return None  # rows that depend on more than the received updates
+        weights = np.stack(known)
+        return np.asarray(weights @ views @ weights.T)
 
     def remember(self, key: object, compute: Callable[[], T]) -> T:
         """What one rule computed in this call and others of a pool will need; a key without a hash is not kept."""

@@ -1,0 +1,116 @@
+"""What is kept of each worker: running means of sketches, a few kilobytes each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor._types import Floats
+from mixtailor.memory.views import view_of
+
+__all__ = ["History", "Recall"]
+
+
+@final
+class History:
+    """Running means, at several time scales, of how each worker's sketch deviates from the result's.
+
+    Parameters
+    ----------
+    key : int
+        The secret of the sketches, 64 bits: whoever knows it can make updates whose deviations cancel in a sketch.
+    decays : tuple of float
+        A running mean with decay a gives a deviation of t rounds ago the weight ``(1 - a) a^t``.
+    size : int
+        The numbers in a sketch.
+    """
+
+    def __init__(self, key: int, decays: tuple[float, ...], size: int) -> None:
+        self.key, self.decays, self.size = key, decays, size
+        self.means: dict[str, Floats] = {}  # by worker, (time scales, size) in float32
+        self.rounds: dict[str, int] = {}
+
+    def means_of(self, workers: Sequence[str]) -> Floats:
+        """The running means of these workers, (time scales, n, size). A worker that is new has deviated by nothing."""
+        none = np.zeros((len(self.decays), self.size), np.float32)
+        found = [self.means.get(worker, none) for worker in workers]
+        return np.stack(found, axis=1).astype(np.float64)
+
+    def advance(self, workers: Sequence[str], means: Floats) -> None:
+        """Keep new running means; of workers that did not take part, the old ones stay."""
+        for place, worker in enumerate(workers):
+            self.means[worker] = means[:, place].astype(np.float32)
+            self.rounds[worker] = self.rounds.get(worker, 0) + 1
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as arrays and plain values."""
+        workers = list(self.means)
+        means = np.stack([self.means[name] for name in workers]) if workers else np.zeros((0,))
+        return {
+            "key": self.key,
+            "decays": list(self.decays),
+            "size": self.size,
+            "workers": workers,
+            "rounds": [self.rounds[name] for name in workers],
+            "means": means,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Replace everything by what `state` gave."""
+        try:
+            key, decays, size = int(state["key"]), tuple(map(float, state["decays"])), int(state["size"])
+            workers, rounds = [str(name) for name in state["workers"]], [int(count) for count in state["rounds"]]
+            means = np.asarray(state["means"], np.float32)
+        except (KeyError, TypeError, ValueError):
+            refuse("A memory needs the state that another memory gave, and got something else.")
+        if (decays, size) != (self.decays, self.size):
+            refuse(
+                f"This memory has decays {self.decays} and size {self.size}, and the state is of one with {decays} and "
+                f"{size}. Make a memory like the one that gave the state."
+            )
+        shape = (len(workers), len(decays), size) if workers else (0,)
+        if means.shape != shape or len(rounds) != len(workers) or not np.isfinite(means).all():
+            refuse("The state of a memory is damaged: its numbers do not fit its workers.")
+        self.key = key
+        self.means, self.rounds = dict(zip(workers, means, strict=True)), dict(zip(workers, rounds, strict=True))
+
+
+@final
+class Recall:
+    """One call: what the history says of the workers that sent something, and what it will say afterwards.
+
+    Parameters
+    ----------
+    history : History
+    workers : sequence of str
+        The name of each received update.
+    """
+
+    def __init__(self, history: History, workers: Sequence[str]) -> None:
+        self.history, self.workers = history, workers
+        self._names: list[str] = []
+        self._sketches = self._means = np.zeros(0)
+        self._weights: Floats | None = None
+
+    def views(self, sketches: Floats, received: Sequence[int]) -> Floats:
+        """The view of this round, and one for each time scale with this round included, V x n x n."""
+        decays = np.array(self.history.decays)[:, None, None]
+        self._names, self._sketches = [self.workers[row] for row in received], sketches
+        self._means = self.history.means_of(self._names)
+        # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
+        now = sketches - sketches.mean(axis=0)
+        means = decays * self._means + (1.0 - decays) * now
+        return np.stack([view_of(now), *(view_of(scale) for scale in means)])
+
+    def decided(self, weights: Floats) -> None:
+        """Note the weights of the result."""
+        self._weights = weights
+
+    def commit(self) -> None:
+        """Add this round to the history, as deviations from its result."""
+        if self._weights is None:
+            return
+        decays = np.array(self.history.decays)[:, None, None]
+        deviations = self._sketches - self._weights @ self._sketches
+        self.history.advance(self._names, decays * self._means + (1.0 - decays) * deviations)

@@ -1,0 +1,328 @@
+"""`Memory`: a rule that decides from what each worker did over many rounds."""
+
+import io
+import json
+import secrets
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, Unpack, final
+
+import numpy as np
+
+from mixtailor._checks import check_count, check_fraction, listing, refuse
+from mixtailor._files import atomic_write
+from mixtailor.intake import Arrival, receive
+from mixtailor.kernels.selection import median
+from mixtailor.memory.history import History, Recall
+from mixtailor.memory.views import embedded
+from mixtailor.mixing import MixTailor
+from mixtailor.rules._clip import clip_factors
+from mixtailor.rules._spectra import filtered
+from mixtailor.rules.aggregation import Aggregation
+from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.part import Asks
+from mixtailor.rules.request import Request, RequestKeywords
+from mixtailor.storage.matrix import Matrix
+from mixtailor.updates import Call, Combination, Point, Updates
+
+__all__ = ["Memory"]
+
+# A worker is suspected while, over about the last ten rounds, the filter gave it less than half of a full weight.
+_PATIENCE = 0.9
+# Above this many workers the second filter, which counts suspects, would cost more than the first.
+_COUNTED = 200
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Memory(Rule):
+    r"""A rule that decides from this round's updates and from what each worker did before.
+
+    In one round a patient attacker and an honest worker look alike. Over many they do not: honest deviations from the
+    result average out, a steady push adds up. So the memory keeps, of each worker, running means of its deviations
+
+    .. math:: m_i^{(a)} \leftarrow a \, m_i^{(a)} + (1 - a) \, S (y_i - U), \qquad
+              y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
+
+    as linear sketches S of a few thousand numbers, and gives the rule several views of the workers: the inner products
+    of the present deviations, and those of the running means at each time scale a. The rule decides from these views
+    alone, and its weights are applied to the clipped updates y of this round. No update is longer than the median, so
+    one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
+
+    Parameters
+    ----------
+    rule : rule
+        Any whose result is a weighted mean of the updates: `ViewCAF` looks at each view, all others see the distances
+        that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
+    decays : tuple of float
+        The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
+    size : int
+        The numbers in a sketch. Inner products are right to about ``sqrt(2 / size)`` of the lengths.
+    key : int, optional
+        The secret of the sketches, 64 bits; by default drawn from the operating system.
+
+    Examples
+    --------
+    A worker pushes in one direction by as much as the others vary. In the first round nobody can tell.
+
+    >>> from mixtailor import Memory, ViewCAF
+    >>> random = np.random.default_rng(0)
+    >>> memory = Memory(ViewCAF(f=1), key=1)
+    >>> for round in range(40):
+    ...     updates = random.normal(size=(6, 50))
+    ...     updates[5] = 1.0
+    ...     result = memory.aggregate(updates, workers=["ann", "bob", "cyn", "dan", "eve", "mal"])
+    >>> memory.suspects()
+    ['mal']
+    >>> bool(result.weights[5] < 0.01)
+    True
+
+    Notes
+    -----
+    Workers are told apart by the ``workers=`` of a call, and by their place without it; give names wherever workers
+    come and go. What is known of a worker that is absent does not change. A newcomer has not deviated so far. It gains
+    nothing by that, since whoever is quieter than the median counts as being at the median; it is judged by this
+    round's updates. Byzantine workers that change their names every round are therefore judged by single rounds, as
+    without a memory.
+
+    The state takes ``4 size`` bytes for each worker and time scale. `state`, `restore`, `save` and `load` keep it over
+    restarts. It contains the key, so keep it as secret as the server's other secrets. One memory belongs to one
+    training: it is added to when a call has succeeded, and two calls at once are taken one after the other.
+
+    The rule itself stays pure: it is given views, and keeps nothing.
+    """
+
+    rule: Rule
+    decays: tuple[float, ...] = field(default=(0.9, 0.99), kw_only=True)
+    size: int = field(default=1024, kw_only=True)
+    key: int | None = field(default=None, kw_only=True, repr=False)
+    _history: History = field(init=False, repr=False, compare=False)
+    _suspicion: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
+
+    requirement: ClassVar[str] = "what its rule needs"
+    cost: ClassVar[str] = "O(n d), and its rule's on n x n numbers"
+    lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", as_rule(self.rule))
+        if isinstance(self.rule, Memory):
+            refuse("A memory inside a memory would remember twice. Give the rule that is inside.")
+        check_count("Memory", "size", self.size, 16)
+        decays = tuple(self.decays)
+        if not decays:
+            refuse("Memory needs at least one decay, such as decays=(0.9, 0.99).")
+        for decay in decays:
+            check_fraction("Memory", "decays", decay)
+        key = secrets.randbits(64) if self.key is None else self.key
+        if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < 1 << 64:
+            refuse(f"Memory needs key as an integer of 64 bits and got {key!r}.")
+        object.__setattr__(self, "decays", decays)
+        object.__setattr__(self, "_history", History(key, decays, self.size))
+        _check_combines(self.rule)
+
+    def __repr__(self) -> str:
+        told = [repr(self.rule)]
+        told += [f"decays={self.decays}"] if self.decays != (0.9, 0.99) else []
+        told += [f"size={self.size}"] if self.size != 1024 else []
+        return f"Memory({', '.join(told)})"
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (type(self), self.rule, self.decays, self.size, self.state())
+
+    def min_rows(self) -> int:
+        return self.rule.min_rows()
+
+    def tolerates(self, n: int) -> int:
+        return self.rule.tolerates(n)
+
+    def needs(self) -> str:
+        return self.rule.needs()
+
+    def asks(self) -> Asks:
+        return Asks()  # the rule's queries are answered by the views
+
+    def decide(self, updates: Updates) -> Point:
+        """A memory cannot be a part of another rule."""
+        refuse("A Memory stands outermost, since it keeps what it learns: Memory(NNM(f=2) >> GeometricMedian()).")
+
+    # What users call.
+
+    def __call__(self, updates: Any, **request: Unpack[RequestKeywords]) -> Any:
+        """The aggregated update; see `aggregate`."""
+        return self.aggregate(updates, **request).update
+
+    def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
+        """The aggregated update, with what happened; the memory learns from it. Parameters are those of any rule."""
+        arrival = receive(updates)
+        names = Request.of(request).names(arrival.n) or range(arrival.n)
+        workers = [str(name) for name in names]
+        if len(set(workers)) < len(workers):
+            refuse("A memory needs workers= with a different name for each update.")
+        with self._mutex:
+            recall = Recall(self._history, workers)
+            result = _Remembering(self.rule, recall).aggregate(arrival, **request)
+            if result.update is not None:
+                recall.commit()
+                self._suspect(result, workers)
+        assert isinstance(result.rule, _Remembering)
+        return replace(result, rule=result.rule.rule)  # a result is shown around, and the memory is not part of it
+
+    def _suspect(self, result: Aggregation, workers: list[str]) -> None:
+        found = result.facts.get("suspects")
+        if not isinstance(found, tuple):
+            return
+        hostile = {workers[row] for row in found}
+        for name in workers:
+            self._suspicion[name] = _PATIENCE * self._suspicion.get(name, 0.0) + (1 - _PATIENCE) * (name in hostile)
+        suspects, f = [name for name in self.suspects() if name in workers], self.rule.tolerates(len(workers))
+        if len(suspects) > f and not set(suspects) <= self._warned:
+            self._warned.update(suspects)
+            warnings.warn(
+                f"{len(suspects)} workers look hostile ({listing(suspects)}), and f = {f}. Raise f, or look at them.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def suspects(self) -> list[str]:
+        """The workers that stood out in most of their last rounds, most suspicious first.
+
+        An estimate, for people to look at: nothing is decided by it. It assumes that fewer than half of the workers are
+        Byzantine, whatever f was declared, and that honest workers draw from similar data.
+        """
+        order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])
+        return [name for name in order if self._suspicion[name] > 0.5]
+
+    # State.
+
+    def __iter__(self) -> Iterator[str]:
+        """The workers that are remembered."""
+        return iter(self._history.means)
+
+    def rounds(self, worker: object) -> int:
+        """In how many rounds a worker took part."""
+        return self._history.rounds.get(str(worker), 0)
+
+    def forget(self, worker: object) -> None:
+        """Remove a worker that has left for good. If it comes back, it is a newcomer."""
+        for kept in (self._history.means, self._history.rounds, self._suspicion):
+            kept.pop(str(worker), None)
+
+    def fresh(self, key: int | None = None) -> Self:
+        """The same with an empty memory, and with another secret."""
+        return replace(self, key=key)
+
+    def state(self) -> dict[str, Any]:
+        """All that is remembered, as arrays and plain values; `restore` takes it."""
+        return {**self._history.state(), "suspicion": dict(self._suspicion)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` gave."""
+        suspicion = state.get("suspicion", {})
+        if not isinstance(suspicion, Mapping):
+            refuse("The state of a memory is damaged: its suspicions have no names.")
+        with self._mutex:
+            self._history.restore(state)
+            self._suspicion.clear()
+            self._suspicion.update({str(name): float(value) for name, value in suspicion.items()})
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a file, whole or not at all. Whoever reads it knows the secret of the sketches."""
+        state = self.state()
+        means = state.pop("means")
+        text = np.frombuffer(json.dumps(state).encode(), np.uint8)
+        content = io.BytesIO()
+        np.savez(content, state=text, means=means)
+        with atomic_write(Path(path)) as file:
+            file.write(content.getvalue())
+
+    def load(self, path: str | Path) -> None:
+        """Continue from a file that `save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as arrays:
+                state = {**json.loads(arrays["state"].tobytes()), "means": arrays["means"]}
+        except (KeyError, ValueError, TypeError, EOFError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            refuse(f"{path} is not the state of a memory, or is damaged.")
+        self.restore(state)
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class _Remembering(Rule):
+    """One call of a memory: the rule on the views of the workers, its weights on their clipped updates."""
+
+    rule: Rule
+    recall: Recall = field(compare=False)
+
+    requirement: ClassVar[str] = Memory.requirement
+    cost: ClassVar[str] = Memory.cost
+
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
+    def min_rows(self) -> int:
+        return self.rule.min_rows()
+
+    def tolerates(self, n: int) -> int:
+        return self.rule.tolerates(n)
+
+    def needs(self) -> str:
+        return self.rule.needs()
+
+    def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
+        plan = self.rule.plan(arrival, request, n, key)
+        return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
+
+    def decide(self, updates: Updates) -> Point:
+        lengths = updates.norms()
+        factors = clip_factors(lengths, median(lengths))
+        history = self.recall.history
+        sketches = updates.sketch(history.key, history.size)
+        sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
+        views = self.recall.views(sketches, updates.received)
+        call = Call(updates.random, views=views)
+        seen = Updates.of(Matrix.of(embedded(views)), call)
+        point = self.rule.decide(seen)
+        weights = _weights(point)
+        if weights is None:
+            _refuse_rule(self.rule)
+        self.recall.decided(weights)
+        facts = dict(point.facts)
+        if updates.n <= _COUNTED:
+            kept, _ = filtered(views, (updates.n - 1) // 2)
+            facts["suspects"] = tuple(updates.received[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
+        clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
+        return clipped.combine(weights, **facts)
+
+
+def _unpickled(kind: type[Memory], rule: Rule, decays: tuple[float, ...], size: int, state: dict[str, Any]) -> Memory:
+    made = kind(rule, decays=decays, size=size, key=int(state["key"]))
+    made.restore(state)
+    return made
+
+
+def _weights(point: Point) -> Any:
+    """The weights of a point on the rows that its rule was given; None where it is no combination of them."""
+    return point.updates.over_received(point.weights) if isinstance(point, Combination) else None
+
+
+def _check_combines(rule: Rule) -> None:
+    """Try a rule, and each of a pool, on a few rows: what computes each coordinate by itself cannot use views."""
+    for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
+        n = max(member.min_rows(), 3)
+        seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
+        if _weights(member.decide(seen)) is None:
+            _refuse_rule(member)
+
+
+def _refuse_rule(rule: Rule) -> Any:
+    refuse(
+        f"A memory needs a rule whose result is a weighted mean of the updates, and {rule!r} computes it coordinate by "
+        "coordinate. Take ViewCAF, CAF, GeometricMedian, MultiKrum, or NNM before one of them."
+    )

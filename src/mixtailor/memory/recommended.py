@@ -1,0 +1,41 @@
+"""What we recommend today."""
+
+from typing import Literal
+
+from mixtailor._checks import check_count, check_f, refuse
+from mixtailor.memory.memory import Memory
+from mixtailor.mixing import MixTailor
+from mixtailor.preaggregation import NNM
+from mixtailor.rules import GeometricMedian, ViewCAF
+
+__all__ = ["recommended"]
+
+
+def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
+    """What a user should take today: a memory of the workers, and a draw between two rules that use it.
+
+    Ready to call in a loop, in a `Simulation`, in `RobustStrategy` and in `robust_all_reduce`. It keeps what it learns,
+    so make one for each training, and call it with the ``workers=`` of the updates wherever their order may change.
+
+    Parameters
+    ----------
+    f : int or "auto"
+        How many of the workers may be Byzantine. "auto" is the most that n allows, floor((n - 1)/2).
+    n : int, optional
+        The number of workers, which is checked then; "auto" needs it.
+
+    Examples
+    --------
+    >>> recommended(f=2, n=12)
+    Memory(MixTailor([ViewCAF(f=2), NNM(f=2) >> GeometricMedian()]))
+    """
+    if n is not None:
+        check_count("recommended", "n", n, 3)
+    if f == "auto":
+        if n is None:
+            refuse('recommended(f="auto") needs n, the number of workers: recommended(f="auto", n=12).')
+        f = (n - 1) // 2
+    check_f("recommended", f)
+    if n is not None and n < 2 * f + 1:
+        refuse(f"recommended(f={f}) needs at least {2 * f + 1} workers (n >= 2f + 1) and got n = {n}. Lower f.")
+    return Memory(MixTailor([ViewCAF(f), NNM(f) >> GeometricMedian()]))

@@ -1,0 +1,250 @@
+"""`Memory`: what it learns, whom it forgets, and how it is kept."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+from mixtailor.memory.history import History, Recall
+from mixtailor.memory.views import embedded, view_of
+
+NAMES = [f"w{i}" for i in range(12)]
+
+
+def pushed(random: np.random.Generator, byzantine: list[int], by: float = 1.0, n: int = 12, d: int = 200):
+    """Honest noise, and a push of the noise's size in each coordinate that is the same every round."""
+    rows = random.normal(size=(n, d)).astype(np.float32)
+    rows[byzantine] = -by
+    return rows
+
+
+def trained(memory: mt.Memory, rounds: int, byzantine: list[int], **options):
+    random = np.random.default_rng(7)
+    for _ in range(rounds):
+        result = memory.aggregate(pushed(random, byzantine, **options), workers=NAMES)
+    return result
+
+
+@pytest.mark.parametrize("rule", [mt.ViewCAF(4), mt.NNM(4) >> mt.GeometricMedian()], ids=repr)
+def test_a_steady_push_of_the_size_of_the_noise_loses_its_weight(rule: mt.Rule) -> None:
+    """Four of twelve push by one standard deviation: after a hundred rounds they have no weight."""
+    result = trained(mt.Memory(rule, key=1), 100, [1, 4, 6, 9])
+    assert result.weights is not None and result.weights[[1, 4, 6, 9]].sum() < 0.01
+    assert 0.9 < result.weights.sum() <= 1.0 + 1e-12  # what is longer than the median is shortened to it
+
+
+def test_one_more_than_declared_does_not_bring_the_mean() -> None:
+    """Five push and four are declared: the five together get less than their share."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that five look hostile is said in a test of its own
+        result = trained(mt.Memory(mt.ViewCAF(4), key=1), 100, [1, 4, 6, 9, 10])
+    assert result.weights is not None and result.weights[[1, 4, 6, 9, 10]].sum() < 0.05
+
+
+def test_more_suspects_than_f_are_named_once() -> None:
+    """The estimate does not depend on the declared f."""
+    memory = mt.Memory(mt.ViewCAF(2), key=1)
+    with pytest.warns(UserWarning, match=r"4 workers look hostile \(w\d, w\d, w\d, w\d\), and f = 2"):
+        trained(memory, 40, [1, 4, 6, 9])
+    assert sorted(memory.suspects()) == ["w1", "w4", "w6", "w9"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(memory, 5, [1, 4, 6, 9])
+
+
+def test_nobody_is_suspected_without_a_reason() -> None:
+    """Noise alone makes no suspects."""
+    memory = mt.Memory(mt.ViewCAF(2), key=1)
+    trained(memory, 60, [])
+    assert memory.suspects() == []
+
+
+def test_one_round_is_bounded_by_the_median_length() -> None:
+    """However far f updates are, each counts as no longer than the median."""
+    random = np.random.default_rng(3)
+    for far in (1e4, 1e30):
+        rows = random.normal(size=(12, 50)).astype(np.float32)
+        rows[[0, 5]] = far
+        result = mt.recommended(2).aggregate(rows)
+        assert np.linalg.norm(result.update) <= np.median(np.linalg.norm(rows.astype(np.float64), axis=1)) * 1.001
+
+
+def test_a_huge_update_does_not_blind_the_memory() -> None:
+    """One worker sends noise of 1e10: the other three, who push, are found all the same."""
+    memory, random = mt.Memory(mt.ViewCAF(4), key=1), np.random.default_rng(2)
+    for _ in range(100):
+        rows = pushed(random, [1, 4, 6])
+        rows[9] = 1e10 * random.normal(size=rows.shape[1])
+        result = memory.aggregate(rows, workers=NAMES)
+    assert result.weights is not None and result.weights[[1, 4, 6]].sum() < 0.05
+
+
+def test_quiet_copies_do_not_capture_the_weight() -> None:
+    """Four identical updates near the mean have the least spread of all subsets, and get no more than their share."""
+    memory, random = mt.Memory(mt.ViewCAF(4), key=1), np.random.default_rng(2)
+    for _ in range(30):
+        rows = random.normal(size=(12, 200))
+        rows[[1, 4, 6, 9]] = rows.mean(axis=0) - 0.1
+        result = memory.aggregate(rows, workers=NAMES)
+    assert result.weights is not None and result.weights[[1, 4, 6, 9]].sum() < 0.4
+
+
+def test_workers_are_told_apart_by_name() -> None:
+    """The order of the updates changes every round, and half of the workers are absent."""
+    memory, random = mt.Memory(mt.ViewCAF(2), key=1), np.random.default_rng(5)
+    for _ in range(200):
+        present = random.permutation(12)[:8]
+        rows = pushed(random, [])[present]
+        rows[np.isin(present, [3, 8])] = -1.0
+        result = memory.aggregate(rows, workers=[NAMES[i] for i in present])
+    assert sorted(memory.suspects()) == ["w3", "w8"]
+    assert result.weights is not None and result.weights[np.isin(present, [3, 8])].sum() < 0.02
+    assert memory.rounds("w0") < 200 and set(memory) == set(NAMES)
+
+
+def test_an_absent_worker_stays_as_it_was() -> None:
+    """Staying away does not make anybody forget."""
+    memory = mt.Memory(mt.ViewCAF(1), key=1)
+    trained(memory, 30, [4])
+    before = memory.state()["means"][4].copy()
+    random = np.random.default_rng(1)
+    others = [i for i in range(12) if i != 4]
+    memory.aggregate(pushed(random, [])[others], workers=[NAMES[i] for i in others])
+    assert np.array_equal(memory.state()["means"][4], before)
+
+
+def test_a_newcomer_is_neither_preferred_nor_suspected() -> None:
+    """A worker without history has about the share of the others in its first round."""
+    memory = mt.Memory(mt.ViewCAF(2), key=1)
+    random = np.random.default_rng(4)
+    for _ in range(80):
+        memory.aggregate(random.normal(size=(11, 200)), workers=NAMES[:11])
+    result = memory.aggregate(random.normal(size=(12, 200)), workers=NAMES)
+    assert result.weights is not None and 0.5 / 12 < result.weights[11] < 1.5 / 12
+    memory.forget("w11")
+    assert memory.rounds("w11") == 0 and "w11" not in set(memory)
+
+
+def test_the_state_is_kept_over_a_restart(tmp_path) -> None:
+    """Saved and loaded, pickled, or given as a state: the next round is the same to the last bit."""
+    memory = mt.Memory(mt.ViewCAF(2), key=9)
+    trained(memory, 10, [0, 1])
+    memory.save(tmp_path / "memory.npz")
+    loaded = mt.Memory(mt.ViewCAF(2))
+    loaded.load(tmp_path / "memory.npz")
+    pickled = pickle.loads(pickle.dumps(memory))  # noqa: S301  # our own bytes
+    rows = pushed(np.random.default_rng(11), [0, 1])
+    expected = memory(rows, workers=NAMES)
+    assert np.array_equal(loaded(rows, workers=NAMES), expected)
+    assert np.array_equal(pickled(rows, workers=NAMES), expected)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a file of ours", b"PK\x05\x06" + bytes(18)])
+def test_a_damaged_state_is_refused(tmp_path, content: bytes) -> None:
+    path = tmp_path / "memory.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not the state of a memory"):
+        mt.Memory(mt.ViewCAF(2)).load(path)
+
+
+def test_the_state_of_another_memory_is_refused() -> None:
+    state = mt.Memory(mt.ViewCAF(2), size=64).state()
+    with pytest.raises(ValueError, match="Make a memory like the one"):
+        mt.Memory(mt.ViewCAF(2)).restore(state)
+    with pytest.raises(ValueError, match="got something else"):
+        mt.Memory(mt.ViewCAF(2)).restore({})
+
+
+def test_a_call_that_fails_teaches_nothing() -> None:
+    """More faulty updates than f: the round is skipped, and the memory is as before."""
+    memory = mt.Memory(mt.ViewCAF(1), key=1)
+    rows = np.random.default_rng(0).normal(size=(6, 10))
+    memory(rows)
+    before = memory.state()["means"].copy()
+    rows[:3, 0] = np.nan
+    assert memory.aggregate(rows, on_fault="skip").update is None
+    with pytest.raises(mt.FaultError):
+        memory(rows)
+    assert np.array_equal(memory.state()["means"], before)
+
+
+def test_a_faulty_update_is_quarantined_and_not_remembered() -> None:
+    memory = mt.Memory(mt.ViewCAF(1), key=1)
+    rows = np.random.default_rng(0).normal(size=(6, 10))
+    rows[2, 3] = np.inf
+    result = memory.aggregate(rows, workers=NAMES[:6])
+    assert [item.worker for item in result.quarantined] == ["w2"]
+    assert "w2" not in set(memory) and np.isfinite(result.update).all()
+
+
+def test_a_pool_is_drawn_each_round() -> None:
+    """Both rules of the recommended pool are drawn, and the result names the rule and not the memory."""
+    memory, random = mt.recommended(2), np.random.default_rng(0)
+    drawn = {repr(memory.aggregate(random.normal(size=(12, 20))).rule) for _ in range(40)}
+    assert drawn == {"ViewCAF(f=2)", "NNM(f=2) >> GeometricMedian()"}
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: mt.Memory(mt.Comed()), "computes it coordinate by coordinate"),
+        (lambda: mt.Memory(mt.MixTailor([mt.Krum(1), mt.TrimmedMean(1)])), r"TrimmedMean\(f=1\) computes it"),
+        (lambda: mt.Memory(mt.Memory(mt.Krum(1))), "would remember twice"),
+        (lambda: mt.Memory(mt.Krum(1), decays=()), "at least one decay"),
+        (lambda: mt.Memory(mt.Krum(1), key=-1), "integer of 64 bits"),
+        (lambda: mt.NNM(1) >> mt.Memory(mt.Krum(1)), "stands outermost"),
+        (lambda: mt.recommended("auto"), "needs n"),
+        (lambda: mt.recommended(6, n=12), r"needs at least 13 workers \(n >= 2f \+ 1\) and got n = 12"),
+    ],
+)
+def test_wrong_arguments_say_what_to_write(make, sentence: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(12, 5))
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        make()(rows)
+
+
+def test_names_must_differ() -> None:
+    with pytest.raises(ValueError, match="a different name for each update"):
+        mt.Memory(mt.Krum(1))(np.eye(6), workers=["a"] * 6)
+
+
+def test_auto_is_the_most_that_n_allows() -> None:
+    assert mt.recommended("auto", n=12).tolerates(12) == 5
+
+
+def test_layers_and_matrices_give_the_same() -> None:
+    """The sketch counts coordinates in the order of the layers."""
+    random = np.random.default_rng(3)
+    first, second = mt.Memory(mt.ViewCAF(1), key=5), mt.Memory(mt.ViewCAF(1), key=5)
+    for _ in range(3):
+        rows = random.normal(size=(6, 5000))
+        dicts = [{"a": row[:3000].reshape(60, 50), "b": row[3000:]} for row in rows]
+        whole, parts = first(rows), second(dicts)
+        np.testing.assert_allclose(np.concatenate([parts["a"].ravel(), parts["b"]]), whole, rtol=1e-12, atol=1e-14)
+
+
+def test_a_view_is_raised_to_the_median() -> None:
+    """Nobody is quieter than the median, and the sum of each row of a centred view is only what was raised."""
+    view = view_of(np.random.default_rng(0).normal(size=(9, 30)) * np.linspace(0.1, 3, 9)[:, None])
+    assert np.diag(view).min() == pytest.approx(1.0)
+    np.testing.assert_allclose(view_of(np.zeros((4, 3))), np.eye(4))
+
+
+def test_embedded_points_have_the_mean_of_the_views() -> None:
+    views = np.stack([view_of(np.random.default_rng(k).normal(size=(7, 20))) for k in range(3)])
+    points = embedded(views)
+    np.testing.assert_allclose(points @ points.T, views.mean(axis=0), atol=1e-12)
+
+
+def test_running_means_by_hand() -> None:
+    """Two workers, one number each, decay 0.5, all weight on the first: deviations 0 and 2, then 0 and 4."""
+    history = History(0, (0.5,), 1)
+    for value in (2.0, 4.0):
+        recall = Recall(history, ["a", "b"])
+        recall.views(np.array([[1.0], [1.0 + value]]), (0, 1))
+        recall.decided(np.array([1.0, 0.0]))
+        recall.commit()
+    assert history.means["a"].tolist() == [[0.0]]
+    assert history.means["b"].tolist() == [[0.5 * 1.0 + 0.5 * 4.0]]

@@ -8,6 +8,7 @@ import numpy as np
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
 from mixtailor.memory.views import view_of
+from mixtailor.storage.group import Group
 
 __all__ = ["History", "Recall"]
 
@@ -30,6 +31,14 @@ class History:
         self.key, self.decays, self.size = key, decays, size
         self.means: dict[str, Floats] = {}  # by worker, (time scales, size) in float32
         self.rounds: dict[str, int] = {}
+        self._settled = False
+
+    def settle(self, group: Group) -> None:
+        """Take the first process's key, once, where several processes share the coordinates of a call."""
+        if group.count > 1 and not self._settled:
+            own = np.frombuffer(self.key.to_bytes(8, "big"), np.uint8)
+            self.key = int.from_bytes(np.asarray(group.agreed(own), np.uint8).tobytes(), "big")
+            self._settled = True
 
     def means_of(self, workers: Sequence[str]) -> Floats:
         """The running means of these workers, (time scales, n, size). A worker that is new has deviated by nothing."""

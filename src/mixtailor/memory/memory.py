@@ -283,6 +283,7 @@ class _Remembering(Rule):
         lengths = updates.norms()
         factors = clip_factors(lengths, median(lengths))
         history = self.recall.history
+        history.settle(updates.reader.group)
         sketches = updates.sketch(history.key, history.size)
         sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
         views = self.recall.views(sketches, updates.received)

@@ -7,6 +7,8 @@ from mixtailor.attacks.best_response import BestResponse
 from mixtailor.attacks.complexity import Complexity, Mimicry, attack_complexity, mimicry
 from mixtailor.attacks.consistent_direction import ConsistentDirection
 from mixtailor.attacks.decoy import Decoy
+from mixtailor.attacks.drift import Drift
+from mixtailor.attacks.expected_drift import ExpectedDrift
 from mixtailor.attacks.fang_krum import FangKrum
 from mixtailor.attacks.fang_trimmed_mean import FangTrimmedMean
 from mixtailor.attacks.gaussian import Gaussian
@@ -32,8 +34,11 @@ from mixtailor.attacks.optimal_tailored import OptimalTailored
 from mixtailor.attacks.pool_attack import PoolAttack
 from mixtailor.attacks.random_epsilon import RandomEpsilon
 from mixtailor.attacks.registry import find, make, names
+from mixtailor.attacks.roles import Roles
 from mixtailor.attacks.rop import ROP
+from mixtailor.attacks.schedule import Schedule
 from mixtailor.attacks.sign_flip import SignFlip
+from mixtailor.attacks.split import Split
 from mixtailor.attacks.subsample_mimic import SubsampleMimic
 from mixtailor.attacks.tailored import Tailored
 from mixtailor.attacks.trials import Outcome, Trials
@@ -50,6 +55,8 @@ __all__ = [
     "ConsistentDirection",
     "Crafted",
     "Decoy",
+    "Drift",
+    "ExpectedDrift",
     "FangKrum",
     "FangTrimmedMean",
     "Gaussian",
@@ -72,10 +79,13 @@ __all__ = [
     "Outcome",
     "PoolAttack",
     "RandomEpsilon",
+    "Roles",
     "Scene",
+    "Schedule",
     "Sees",
     "SeesAll",
     "SignFlip",
+    "Split",
     "SubsampleMimic",
     "Tailored",
     "Trials",

@@ -39,6 +39,8 @@ class Scene:
         The attacker's own randomness.
     arrival : Arrival or None
         How the updates came in, where they did.
+    workers : tuple or None
+        The names of the workers, first those of the honest rows and then those of the Byzantine ones.
     """
 
     honest: Updates
@@ -48,6 +50,7 @@ class Scene:
     state: Any
     random: np.random.Generator
     arrival: Arrival | None = None
+    workers: tuple[object, ...] | None = None
 
     def own_row(self, i: int) -> Combination:
         """What Byzantine worker i would have sent; where that is not known, the mean of the honest rows."""
@@ -133,7 +136,16 @@ class Attack(Part):
         """The f Byzantine rows; see `craft`."""
         return self.craft(honest, f, own=own, state=state, rng=rng).rows
 
-    def craft(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Crafted:
+    def craft(
+        self,
+        honest: Any,
+        f: int,
+        *,
+        own: Any = None,
+        state: Any = None,
+        rng: Seed = None,
+        workers: Sequence[object] | None = None,
+    ) -> Crafted:
         """The f Byzantine rows, with what the attack found.
 
         Parameters
@@ -148,10 +160,13 @@ class Attack(Part):
             The memory of an attacker that plays over rounds, from `begin`; it is brought up to date.
         rng : Generator or int, optional
             The attacker's randomness; fresh from the operating system by default.
+        workers : sequence, optional
+            The workers' names, first those of the honest rows and then the f Byzantine ones, for attacks on a server
+            that remembers workers by name.
         """
         self._check_f(f)
         arrival, rows, correct = self._received(honest, f, own)
-        points = self._decided(rows, f, correct, state, rng, arrival)
+        points = self._decided(rows, f, correct, state, rng, arrival, workers)
         made: dict[int, Any] = {}  # rows that are one point are computed once
         try:
             for point in points:
@@ -176,7 +191,14 @@ class Attack(Part):
         return self([update], 1, own=[update], state=state, rng=rng)[0]
 
     def _decided(
-        self, honest: Updates, f: int, own: Updates | None, state: Any, rng: Seed, arrival: Arrival | None
+        self,
+        honest: Updates,
+        f: int,
+        own: Updates | None,
+        state: Any,
+        rng: Seed,
+        arrival: Arrival | None,
+        workers: Sequence[object] | None = None,
     ) -> Sequence[Point]:
         if not self.alone and f >= honest.n:
             refuse(
@@ -185,9 +207,12 @@ class Attack(Part):
             )
         if own is not None and own.n != f:
             refuse(f"own= needs one correct row for each of the f = {f} Byzantine workers and got {own.n}.")
+        if workers is not None and len(workers) != honest.n + f:
+            refuse(f"workers= needs the names of {honest.n} honest and {f} Byzantine workers and got {len(workers)}.")
         if self.remembers and state is None:
             state = self.begin()
-        scene = Scene(honest, f, honest.n + f, own, state, np.random.default_rng(rng), arrival)
+        names = None if workers is None else tuple(workers)
+        scene = Scene(honest, f, honest.n + f, own, state, np.random.default_rng(rng), arrival, names)
         try:
             points = self.points(scene)
         except Faulty as found:

@@ -35,5 +35,8 @@ class Memory:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def observe(self, answer: Any) -> None:
-        """The server's answer of this round."""
+        """The server's answer of this round; memories of wrapped attacks, which are among the notes, see it too."""
         self.previous = answer
+        for note in self.notes.values():
+            if callable(seen := getattr(note, "observe", None)):
+                seen(answer)

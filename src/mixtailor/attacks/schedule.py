@@ -1,0 +1,105 @@
+"""An attack at chosen times: after a sleep, as a single strike, or with a sign that alternates."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mixtailor._checks import check_count
+from mixtailor.attacks._wrapped import check_inner
+from mixtailor.attacks.base import Attack, Scene
+from mixtailor.attacks.memory import Memory
+from mixtailor.updates import Formula, Point, Updates
+
+__all__ = ["Schedule"]
+
+
+@dataclass(frozen=True)
+class Schedule(Attack):
+    r"""Another attack in some rounds, and exactly the honest mean in all others.
+
+    .. math:: b^t = \begin{cases} \mu & t < \mathrm{start} \text{ or } t \ge \mathrm{start} + \mathrm{length} \\
+        \mu + (a^t - \mu) & \text{in even spells of flip rounds} \\ \mu - (a^t - \mu) & \text{in odd spells}
+        \end{cases}
+
+    with the inner attack's rows :math:`a^t`. A *sleeper* earns trust first: ``Schedule(attack, start=200)``. A *strike*
+    spends it at once: ``Schedule(Tailored(1e4), start=240, length=1)``. An attack that *alternates* leaves no trace in
+    running means: ``Schedule(ALIE(z=0.5), flip=10)``.
+
+    Parameters
+    ----------
+    attack : Attack
+        What the workers do when they are awake.
+    start : int
+        The first round of the attack; rounds count from 0.
+    length : int, optional
+        How many rounds the attack lasts; to the end by default.
+    flip : int, optional
+        Every so many rounds the rows change sides about the honest mean.
+
+    Examples
+    --------
+    >>> from mixtailor.attacks import ALIE
+    >>> honest = np.array([[1.0], [3.0]])
+    >>> attack = Schedule(ALIE(z=0.5), start=1, flip=1)
+    >>> state = attack.begin()
+    >>> [float(attack(honest, f=1, state=state)[0, 0]) for _ in range(4)]
+    [2.0, 1.5, 2.5, 1.5]
+
+    Notes
+    -----
+    The state counts rounds. An inner attack that remembers watches while it sleeps: it is run, and its rows are not
+    sent. The inner attack's spells of `flip` rounds are counted from `start`.
+
+    References
+    ----------
+    .. [1] Karimireddy, He, Jaggi, "Learning from History for Byzantine Robust Optimization", ICML 2021, on attacks
+       whose harm shows over rounds only.
+    """
+
+    attack: Attack
+    start: int = field(default=0, kw_only=True)
+    length: int | None = field(default=None, kw_only=True)
+    flip: int | None = field(default=None, kw_only=True)
+
+    needs: ClassVar[str] = "what the inner attack needs, and the number of the round"
+    remembers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_inner("Schedule", "attack", self.attack)
+        check_count("Schedule", "start", self.start, 0)
+        if self.length is not None:
+            check_count("Schedule", "length", self.length)
+        if self.flip is not None:
+            check_count("Schedule", "flip", self.flip)
+
+    def begin(self) -> Any:
+        return Memory(notes={"attack": self.attack.begin()})
+
+    def least_f(self) -> int:
+        return self.attack.least_f()
+
+    def least_rows(self) -> int:
+        return self.attack.least_rows()
+
+    def needs_own(self) -> bool:
+        return self.attack.needs_own()
+
+    def points(self, scene: Scene) -> Sequence[Point]:
+        memory, mean = scene.state, scene.honest.mean()
+        since = memory.round - self.start
+        memory.round += 1
+        awake = since >= 0 and (self.length is None or since < self.length)
+        if not awake and not self.attack.remembers:
+            return [mean] * scene.f
+        rows = self.attack.points(dataclasses.replace(scene, state=memory.notes["attack"]))
+        if not awake:
+            return [mean] * scene.f
+        if self.flip is None or since // self.flip % 2 == 0:
+            return rows
+        mirrored = {id(row): _mirrored(scene.honest, row, mean) for row in rows}  # equal rows stay one point
+        return [mirrored[id(row)] for row in rows]
+
+
+def _mirrored(honest: Updates, row: Point, mean: Point) -> Formula:
+    return honest.formula(lambda _a, _b, value, centre: 2.0 * centre - value, row, mean, **row.facts)

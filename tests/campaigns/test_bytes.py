@@ -83,5 +83,5 @@ def test_a_number_of_thousands_of_digits_is_refused() -> None:
 def test_a_sweep_of_more_runs_than_anybody_waits_for_is_refused() -> None:
     """A file of a kilobyte can ask for ten thousand million runs."""
     lists = ", ".join(f"{key} = {list(range(1, 101))}" for key in ("seed", "rounds", "batch", "n", "evaluate_every"))
-    with pytest.raises(ConfigError, match=r"make 10,000,000,000 runs, and 10,000 are the most"):
+    with pytest.raises(ConfigError, match=r"make 10,000,000,000 runs, and 100,000 are the most"):
         Experiment.parse(f'title = "x"\nrun = {{rule = "comed", {lists}}}').expanded()

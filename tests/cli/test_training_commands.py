@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mixtailor.cli import arena, main
+from mixtailor.experiments import Results
 from mixtailor.experiments.shipped import ours
 
 TOML = """
@@ -155,6 +156,23 @@ def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFix
     assert "less comed, the best single rule" in capsys.readouterr().out
     assert main(["arena", "--rules", "krumm"]) == 2
     assert "Did you mean 'krum'" in capsys.readouterr().err
+
+
+def test_arena_beyond_twelve_workers_and_iid_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other workers, partition, identities and participation: runs of their own, in a folder of their own."""
+    chosen = ["--rules", "comed", "--attacks", "drift,expected drift", "--scale", "0.05", "--no-halving"]
+    chosen += ["--n", "20", "--f", "3", "--partition", "dirichlet(alpha=0.1)", "--identities", "5"]
+    chosen += ["--participation", "0.5", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(["arena", *chosen]) == 0
+    (folder,) = tmp_path.glob("arena-*")
+    assert folder.name == "arena-digits-n20-f3-dirichlet-0.1-identities-5-participation-0.5"
+    found = Results.load(folder).runs[0].config
+    assert (found["n"], found["identities"], found["participation"]) == (20, 5, 0.5)
+    assert found["partition"] == {"name": "dirichlet", "alpha": 0.1}
+    assert main(["arena", "--partition", "dirichlet(0.1)", "--out", str(tmp_path)]) == 2
+    assert "need names, as in dirichlet(alpha=0.1)" in " ".join(capsys.readouterr().err.split())
+    assert main(["arena", "--identities", "often", "--out", str(tmp_path)]) == 1
+    assert "identities is 'often'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("preset", "rates"), [("digits", {0.05, 0.5}), ("mnist", {0.001, 0.01})])

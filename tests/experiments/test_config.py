@@ -3,15 +3,27 @@
 from typing import Any
 
 import pytest
+import torch
 
 from mixtailor import Krum, MixTailor
-from mixtailor.attacks import ALIE, Informed, LabelFlip, LineSearch, Tailored
-from mixtailor.experiments import PRESETS, Experiment, RunConfig
+from mixtailor.attacks import (
+    ALIE,
+    BestResponse,
+    Drift,
+    Informed,
+    LabelFlip,
+    LineSearch,
+    Roles,
+    Schedule,
+    Tailored,
+    Zero,
+)
+from mixtailor.experiments import PRESETS, Experiment, RunConfig, building
 from mixtailor.experiments.building import make_attack, settings_of, simulation_of
 from mixtailor.experiments.errors import ConfigError
 from mixtailor.mixing.registry import make_rule
 from mixtailor.preaggregation import Chain
-from mixtailor.simulation import Cosine
+from mixtailor.simulation import Cosine, Dataset
 
 TINY = {"data": "synthetic", "model": "logistic", "rounds": 4, "evaluate_every": 2, "batch": 4, "rule": "comed"}
 
@@ -43,6 +55,10 @@ TINY = {"data": "synthetic", "model": "logistic", "rounds": 4, "evaluate_every":
         ({"rule": "krum", "f": 5}, "Krum(f=5) needs at least 13 rows (n >= 2f + 3) and got 12"),
         ({"byzantine": 11}, "two honest workers"),
         ({"sends": "models", "worker_momentum": 0.9}, "local_momentum"),
+        ({"identities": "sometimes"}, "identities is 'sometimes': input should be 'fixed' or 'changing'"),
+        ({"identities": 0}, "identities is 0: input should be greater than or equal to 1"),
+        ({"attack": {"name": "schedule", "attack": "alie", "start": 1.5}}, "a share of the rounds below 1"),
+        ({"attack": {"name": "split", "attack": "aly"}}, "There is no attack 'aly'"),
         ({"rounds": "many"}, "rounds is 'many': input should be a valid integer"),
     ],
 )
@@ -168,6 +184,31 @@ def test_attacks_are_built_in_all_their_forms() -> None:
     against = make_attack({"name": "fang_krum", "target": "server"}, rule=rule, classes=10)
     assert getattr(against, "target", None) is rule
     assert make_attack({"name": "tailored", "epsilon": 2.0}, rule=rule, classes=10) == Tailored(epsilon=2.0)
+
+
+def test_attacks_are_built_inside_one_another() -> None:
+    """A schedule may start at a share of the rounds; wrapped attacks get their targets."""
+    rule = Krum(f=2)
+    sleeper = {"name": "schedule", "attack": "best_response", "start": 0.7}
+    assert make_attack(sleeper, rule=rule, classes=10, rounds=200) == Schedule(BestResponse(rule), start=140)
+    blinding = {"name": "roles", "attack": {"name": "alie", "z": 0.5}, "other": "zero"}
+    assert make_attack(blinding, rule=rule, classes=10) == Roles(ALIE(z=0.5), Zero())
+    made = simulation_of(RunConfig.made({**TINY, "attack": {**sleeper, "attack": "drift"}}).scaled(5.0))
+    assert made._adversary.attack == Schedule(Drift(), start=14)
+
+
+@pytest.mark.parametrize(("preset", "shape"), [("mnist-small", (32, 196)), ("cifar10-small", (32, 192))])
+def test_small_presets_pool_and_can_be_told_apart(preset: str, shape: tuple[int, int], monkeypatch: Any) -> None:
+    """Images are averaged before the network sees them, and the whole images make another run."""
+    side = {"mnist-small": (1, 28), "cifar10-small": (3, 32)}[preset]
+    images, labels = torch.zeros(40, side[0], side[1], side[1], dtype=torch.uint8), torch.arange(40) % 10
+    data = Dataset("blank", 10, images, labels, images, labels)
+    monkeypatch.setattr(building, "load_data", lambda name, folder: data)
+    building._loaded.cache_clear()
+    config = RunConfig.made({"preset": preset, "rule": "comed"})
+    assert simulation_of(config).layout.shapes[0] == shape
+    building._loaded.cache_clear()
+    assert config.model_copy(update={"pooled": 1}).hash != config.hash
 
 
 def test_settings_take_every_key() -> None:

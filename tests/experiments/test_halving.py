@@ -42,5 +42,7 @@ def test_the_arena_has_every_rule_that_needs_no_more_than_f() -> None:
     assert {"krum", "comed", "nnm >> trimmed_mean", "MixTailor (our pool)", "MixTailor (paper's pool)"} <= rules
     attacks = {entry.attack for entry in entries}
     assert {"adaptive", "best response", "ALIE searched", "tailored searched", "none"} <= attacks
+    planned = {"drift", "ALIE flipping", "sleeper", "strike", "blinding", "splitting", "expected drift", "ALIE 0.5"}
+    assert planned <= attacks
     assert {entry.panel for entry in entries} == {"server momentum", "worker momentum"}
     assert not any("," in name for name in rules | attacks), "names are separated by commas on the command line"

@@ -53,6 +53,26 @@ def test_a_batch_takes_the_shape_of_its_indices() -> None:
     assert torch.equal(inputs[1, 2], data.train([3])[0][0])
 
 
+def test_pooling_averages_squares() -> None:
+    """Each pixel is the mean of its square; a row that fills none is left out; normalisation commutes with averages."""
+    raw = torch.arange(2 * 1 * 5 * 4, dtype=torch.uint8).reshape(2, 1, 5, 4)
+    labels = torch.tensor([0, 1])
+    data = Dataset("five by four", 2, raw, labels, raw, labels, unit=255.0, mean=(0.3,), deviation=(0.2,))
+    small = data.pooled(2)
+    assert small.train_inputs[0].tolist() == [[[2.5, 4.5], [10.5, 12.5]]]
+    whole = data.test()[0][:, :, :4].reshape(2, 1, 2, 2, 2, 2).mean(dim=(3, 5))
+    assert torch.allclose(small.test()[0], whole, atol=1e-5)
+    assert data.pooled(1) is data
+
+
+@pytest.mark.parametrize("side", [0, 9])
+def test_pooling_refuses(side: int) -> None:
+    with pytest.raises(ValueError, match="pooling needs images"):
+        digits().pooled(side)
+    with pytest.raises(ValueError, match="pooling needs images"):
+        synthetic().pooled(1)
+
+
 def test_synthetic_repeats_and_can_be_learnt() -> None:
     """The nearest class mean is nearly always right at separation 2."""
     data = synthetic(seed=1)

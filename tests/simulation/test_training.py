@@ -61,7 +61,7 @@ from mixtailor.simulation import (
     stream_seed,
     synthetic,
 )
-from mixtailor.simulation.adversary import Adversary, placed
+from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.updates import Point, Updates
 
 
@@ -194,6 +194,35 @@ def test_identities_change_every_round() -> None:
     outcome = trained(Krum(f=2), Tailored(epsilon=0.1), identities="changing", rounds=40, evaluate_every=40)
     lying = outcome.records[-1]["lying"]
     assert sum(lying.values()) == 80 and len(lying) == 9
+
+
+def test_identities_change_every_few_rounds() -> None:
+    """Every ten rounds others are Byzantine; every single round is what "changing" is."""
+    cast = Cast(Settings(n=12, byzantine=4, identities=10, seed=3))
+    spells = [{cast(round)[1] for round in range(start, start + 10)} for start in range(0, 50, 10)]
+    assert all(len(spell) == 1 for spell in spells) and len(set.union(*spells)) > 3
+    changing, single = (Cast(Settings(n=12, byzantine=4, identities=each)) for each in ("changing", 1))
+    assert [changing(round) for round in range(20)] == [single(round) for round in range(20)]
+    outcome = trained(Krum(f=2), Tailored(epsilon=0.1), identities=10, rounds=20, evaluate_every=10)
+    assert [sorted(record["lying"].values()) for record in outcome.records[1:]] == [[10, 10], [10, 10]]
+
+
+def test_an_attack_learns_whose_rows_are_whose() -> None:
+    """Names of honest and Byzantine workers reach an attack on a server that remembers them."""
+    seen = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Curious(Tailored):
+        def points(self, scene: Any) -> Any:
+            seen.append((scene.workers, scene.f))
+            return super().points(scene)
+
+    trained(Comed(), Curious(epsilon=0.1), n=8, byzantine=2, identities="changing", rounds=5)
+    cast = Cast(quick(n=8, byzantine=2, identities="changing"))
+    for round, (workers, f) in enumerate(seen):
+        byzantine = cast(round)[1]
+        assert f == 2 and workers == (*(w for w in range(8) if w not in byzantine), *byzantine)
+    assert len(seen) == 5
 
 
 def test_partial_participation_draws_workers_anew() -> None:
@@ -412,6 +441,8 @@ def test_your_own_network_and_tensors() -> None:
         ({"local_steps": 2}, "deltas"),
         ({"sends": "models", "worker_momentum": 0.5}, "local_momentum"),
         ({"identities": "changing", "spread": "honest"}, "spread='all'"),
+        ({"identities": 5, "spread": "honest"}, "spread='all'"),
+        ({"identities": 0}, "a number of rounds >= 1 and got identities = 0"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"seed": -1}, "seed"),
     ],

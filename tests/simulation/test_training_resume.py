@@ -14,7 +14,20 @@ import pytest
 import torch
 
 from mixtailor import CenteredClipping, Comed, Krum, MixTailor, Resampling, TrimmedMean
-from mixtailor.attacks import ALIE, ROP, LabelFlip, Memory, Mimic, RandomEpsilon, Tailored
+from mixtailor.attacks import (
+    ALIE,
+    ROP,
+    Drift,
+    ExpectedDrift,
+    LabelFlip,
+    Memory,
+    Mimic,
+    RandomEpsilon,
+    Roles,
+    Schedule,
+    Split,
+    Tailored,
+)
 from mixtailor.simulation import Settings, Simulation, checkpoint, synthetic
 from mixtailor.simulation.records import Records, read_records
 
@@ -41,6 +54,12 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "memory of answers": lambda: {"rule": CenteredClipping(tau=1.0), "attack": ROP()},
     "memory of workers": lambda: {"rule": Comed(), "attack": Mimic(rounds=15), "worker_momentum": 0.9},
     "labels, changing": lambda: {"rule": Comed(), "attack": LabelFlip(), "identities": "changing"},
+    "memories inside a memory": lambda: {
+        "rule": Comed(),
+        "attack": Schedule(Roles(Split(Drift(), every=3), ROP()), start=4, flip=2),
+        "identities": 6,
+    },
+    "a plan": lambda: {"rule": TrimmedMean(f=2), "attack": ExpectedDrift(TrimmedMean(f=2), horizon=5, budget=8)},
     "models": lambda: {
         "rule": Comed(),
         "attack": Tailored(epsilon=0.5),

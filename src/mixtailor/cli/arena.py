@@ -9,10 +9,12 @@ import typer
 from mixtailor._checks import nearest
 from mixtailor.cli import _training
 from mixtailor.cli._output import Json, console, say, table
-from mixtailor.mixing.grammar import split
+from mixtailor.mixing.grammar import parse, split
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Results
+
+_IID = {"name": "iid"}
 
 EXAMPLE = "mixtailor arena --f 2 --seeds 3 --momentum worker"
 
@@ -26,7 +28,8 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, max=5, help="How many liars the server is told to expect.")] = 2,
+    f: Annotated[int, typer.Option("--f", min=1, help="How many liars the server is told to expect.")] = 2,
+    n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
     pools: Annotated[
         list[str] | None,
@@ -36,7 +39,16 @@ def command(
     momentum: Annotated[
         Momentum, typer.Option(help="Momentum at the server, at the workers, or one after the other.")
     ] = Momentum.server,
-    preset: Annotated[str, typer.Option(help="Data, network and training: digits, mnist or cifar10.")] = "digits",
+    preset: Annotated[
+        str, typer.Option(help="Data, network and training: digits, mnist-small, cifar10-small, mnist or cifar10.")
+    ] = "digits",
+    partition: Annotated[
+        str, typer.Option(help="Who holds which data: iid, by_label, dirichlet(alpha=0.1), shards, similarity.")
+    ] = "iid",
+    identities: Annotated[
+        str, typer.Option(help="Who is Byzantine: fixed, changing (others in each round), or others every K rounds.")
+    ] = "fixed",
+    participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
         bool, typer.Option(help="Also with one liar less and one more than the server is told.")
     ] = False,
@@ -56,9 +68,12 @@ def command(
 
         experiment = _paced(_chosen(ours("arena"), rules, pools or [], attacks, momentum), preset)
         liars = sorted({f - 1, f, f + 1}) if misdeclared else [f]
-        changes: dict[str, Any] = {"preset": preset, "f": f, "byzantine": liars if len(liars) > 1 else f}
-        experiment = experiment.changed(changes, seeds=_training.seeds_of(seeds))
-        experiment = experiment.model_copy(update={"name": f"arena-{preset}-f{f}"})
+        changes: dict[str, Any] = {"preset": preset, "n": n, "f": f, "byzantine": liars if len(liars) > 1 else f}
+        others: dict[str, Any] = {"partition": _written(partition), "participation": participation}
+        others["identities"] = int(identities) if identities.isdecimal() else identities
+        experiment = experiment.changed({**changes, **others}, seeds=_training.seeds_of(seeds))
+        named = [preset, *([f"n{n}"] if n != 12 else []), f"f{f}", *_unusual(others)]
+        experiment = experiment.model_copy(update={"name": "-".join(["arena", *named])})
         _training.carry_out(
             experiment,
             out=out,
@@ -115,6 +130,21 @@ def _chosen(
         panel for panel in experiment.panels if momentum is Momentum.both or panel.title.startswith(momentum.value)
     ]
     return experiment.model_copy(update={"run": table, "panels": panels})
+
+
+def _written(partition: str) -> dict[str, Any]:
+    """A partition as it is written on the command line: its name, and parameters in parentheses."""
+    call = parse(partition).calls[-1]
+    if call.arguments:
+        raise typer.BadParameter(f"A partition's parameters need names, as in dirichlet(alpha=0.1); got {partition!r}.")
+    return {"name": call.name, **call.keywords}
+
+
+def _unusual(others: dict[str, Any]) -> list[str]:
+    """What of these options is not as it mostly is, for the folder's name: results of other settings stay apart."""
+    words = ["-".join(str(item) for item in others["partition"].values())] if others["partition"] != _IID else []
+    words += [f"identities-{others['identities']}"] if others["identities"] != "fixed" else []
+    return words + ([f"participation-{others['participation']:g}"] if others["participation"] != 1.0 else [])
 
 
 def _paced(experiment: "Experiment", preset: str) -> "Experiment":

@@ -49,7 +49,7 @@ def check(config: RunConfig) -> None:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
-    make_attack(config.attack, rule=rule, classes=10)
+    make_attack(config.attack, rule=rule, classes=10, rounds=settings.rounds)
     _partition(config.partition)
     _options(MODELS[config.model], config.model_options, config.model, skip=2)
 
@@ -92,14 +92,14 @@ def simulation_of(
     >>> simulation_of(config).run().records[-1]["round"]
     20
     """
-    loaded = _loaded(config.data, None if data is None else str(data))
+    loaded = _loaded(config.data, None if data is None else str(data), config.pooled)
     settings = settings_of(config)
     rule = _rule(config, settings)
     return Simulation(
         loaded,
         build(config.model, loaded, seed=config.seed, **_whole(config.model_options)),
         rule,
-        make_attack(config.attack, rule=rule, classes=loaded.classes),
+        make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds),
         settings=settings,
         partition=_partition(config.partition),
         folder=folder,
@@ -124,11 +124,12 @@ def lower_median(updates: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return lowest
 
 
-def make_attack(given: str | Named, *, rule: Rule, classes: int) -> Attack | None:
+def make_attack(given: str | Named, *, rule: Rule, classes: int, rounds: int | None = None) -> Attack | None:
     """An attack from its name and parameters; "none" is no attack.
 
     An attack that needs a target gets the server's rule, as does one with ``target = "server"``. ``knowledge`` limits
-    it: a level, or a list of levels, such as ``["knows_draw", {name = "sees", k = 4}]``.
+    it: a level, or a list of levels, such as ``["knows_draw", {name = "sees", k = 4}]``. Where `rounds` is given, a
+    schedule may start at a share of them: ``start = 0.5`` is half-way.
 
     Examples
     --------
@@ -149,8 +150,12 @@ def make_attack(given: str | Named, *, rule: Rule, classes: int) -> Attack | Non
     needed = {
         key: item for key, item in inspect.signature(kind).parameters.items() if item.default is inspect.Parameter.empty
     }
-    if "attack" in table:
-        table["attack"] = make_attack(table["attack"], rule=rule, classes=classes)
+    for key in {"attack", "other"} & set(table):
+        table[key] = make_attack(table[key], rule=rule, classes=classes, rounds=rounds)
+    if kind is attacks.Schedule and rounds is not None and isinstance(share := table.get("start"), float):
+        if not 0.0 <= share < 1.0:
+            refuse(f"'schedule' needs start as a round, or as a share of the rounds below 1, and got {share}.")
+        table["start"] = int(share * rounds)
     if table.get("target") == "server" or ("target" in needed and "target" not in table):
         table["target"] = rule
     if "classes" in inspect.signature(kind).parameters:
@@ -214,6 +219,6 @@ def _whole(options: Mapping[str, float]) -> dict[str, float]:
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(name: str, folder: str | Path | None) -> Dataset:
+def _loaded(name: str, folder: str | Path | None, pooled: int = 1) -> Dataset:
     """A data set stays in memory for the next run of the same process."""
-    return load_data(name, folder)
+    return load_data(name, folder).pooled(pooled) if pooled > 1 else load_data(name, folder)

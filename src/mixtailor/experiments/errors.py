@@ -36,7 +36,9 @@ def sentences(error: ValidationError, model: type[BaseModel], where: str) -> str
 def _sentence(
     kind: str, place: Sequence[int | str], message: str, value: object, model: type[BaseModel], where: str
 ) -> str:
-    key = ".".join(str(part) for part in place if not str(part).startswith(("function-", "literal[", "tagged-")))
+    key = ".".join(
+        str(part) for part in place if not str(part).startswith(("function-", "literal[", "tagged-", "constrained-"))
+    )
     if kind == "extra_forbidden":
         return f"{where}: there is no key {key!r}. {nearest(str(place[-1]), list(model.model_fields))}"
     if kind == "missing":

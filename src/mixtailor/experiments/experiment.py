@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Experiment", "Panel"]
 
-MOST_RUNS = 10_000  # a few lists multiply to more than anybody waits for
+MOST_RUNS = 100_000  # a few lists multiply to more than anybody waits for
 
 
 @dataclass(frozen=True)

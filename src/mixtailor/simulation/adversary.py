@@ -9,7 +9,7 @@ import torch
 from mixtailor.simulation.streams import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mixtailor.attacks import Attack
     from mixtailor.simulation.settings import Settings
@@ -43,7 +43,7 @@ class Cast:
                 settings.n, settings.taking_part, replace=False
             )
             workers = tuple(sorted(int(worker) for worker in drawn))
-        byzantine = self.fixed if settings.identities == "fixed" else self._byzantine((round,))
+        byzantine = self.fixed if settings.spell is None else self._byzantine((round // settings.spell,))
         present = set(workers)
         return workers, tuple(worker for worker in byzantine if worker in present)
 
@@ -74,7 +74,7 @@ class Adversary:
     def __init__(self, attack: Attack | None, settings: Settings) -> None:
         self.attack, self.settings = attack, settings
         self.needs_own = attack is None or attack.needs_own()
-        steady = settings.identities == "fixed" and settings.taking_part == settings.n
+        steady = settings.spell is None and settings.taking_part == settings.n
         # Memory of rows by their places is of no use where the places change hands.
         self.memory: Any = attack.begin() if attack is not None and (attack.remembers or steady) else None
         if self.needs_own and settings.spread == "honest" and settings.byzantine and attack is not None:
@@ -90,6 +90,7 @@ class Adversary:
         count: int,
         round: int,
         model: torch.Tensor | None = None,
+        workers: tuple[Sequence[int], Sequence[int]] | None = None,
     ) -> tuple[torch.Tensor, Mapping[str, object]]:
         """The `count` rows that the Byzantine workers send, and what the attack found.
 
@@ -100,25 +101,34 @@ class Adversary:
 
         Where workers send models, `model` is the one that the server sent them, w0: the attack works on the
         differences to it, so that a tailored row is ``w0 - epsilon (w - w0)`` with w the mean of the honest models.
+        `workers` are the honest and the Byzantine workers of the round, for attacks on a server that knows them.
         """
         if self.attack is None:
             assert own is not None
             return own, {}
         if model is not None:
             differences = None if own is None else own - model
-            changes, facts = self.rows(honest - model, differences, count, round)
+            changes, facts = self.rows(honest - model, differences, count, round, workers=workers)
             return changes + model, facts
-        sound = honest if bool(torch.isfinite(honest.sum())) else honest[torch.isfinite(honest).all(1)]
+        finite = None if bool(torch.isfinite(honest.sum())) else torch.isfinite(honest).all(1)
+        sound = honest if finite is None else honest[finite]
         used = count if self.attack.alone else min(count, len(sound) - 1)
         apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows()
         if used < self.attack.least_f() or apart:
             return sound.mean(0, keepdim=True).expand(count, -1), {}
+        names = None
+        if workers is not None:
+            kept = (
+                workers[0] if finite is None else [w for w, ok in zip(workers[0], finite.tolist(), strict=True) if ok]
+            )
+            names = [*kept, *workers[1][:used]]
         made = self.attack.craft(
             sound,
             used,
             own=None if own is None else own[:used],
             state=self.memory,
             rng=stream(self.settings.seed, "attacker", round),
+            workers=names,
         )
         rows: torch.Tensor = made.rows
         if used < count:

@@ -10,7 +10,7 @@ from mixtailor.simulation.rates import Constant, Rate
 
 __all__ = ["Identities", "Sends", "Settings", "Spread"]
 
-Identities = Literal["fixed", "changing"]
+Identities = Literal["fixed", "changing"] | int
 Sends = Literal["gradients", "deltas", "models"]
 Spread = Literal["all", "honest"]
 
@@ -45,8 +45,9 @@ class Settings:
         The schedule: what eta is multiplied by in each round.
     worker_momentum : float
         beta of the workers' own momentum, ``m_i <- beta m_i + (1 - beta) g_i``, of which they send m_i.
-    identities : {"fixed", "changing"}
-        Whether the same workers lie throughout, or others in each round. Which ones is drawn from the seed.
+    identities : {"fixed", "changing"} or int
+        Whether the same workers lie throughout, others in each round, or others every so many rounds. Which ones is
+        drawn from the seed.
     participation : float
         The share of workers, drawn anew, that take part in a round.
     spread : {"all", "honest"}
@@ -101,6 +102,13 @@ class Settings:
         """How many workers take part in each round."""
         return max(1, math.ceil(self.participation * self.n - 1e-9))
 
+    @property
+    def spell(self) -> int | None:
+        """For how many rounds the same workers are Byzantine; None where they always are."""
+        if self.identities == "fixed":
+            return None
+        return 1 if self.identities == "changing" else self.identities
+
     def __post_init__(self) -> None:
         for name in ("n", "rounds", "batch", "evaluate_every", "local_steps", "root"):
             if getattr(self, name) < 1:
@@ -130,7 +138,12 @@ class Settings:
             raise ValueError(
                 "worker_momentum is of gradients. With deltas or models, give local_momentum, or sends='gradients'."
             )
-        if self.spread == "honest" and self.identities == "changing":
+        if not (self.identities in ("fixed", "changing") or (type(self.identities) is int and self.identities >= 1)):
+            raise ValueError(
+                "A run needs identities='fixed', 'changing' or a number of rounds >= 1 and got "
+                f"identities = {self.identities!r}."
+            )
+        if self.spread == "honest" and self.identities != "fixed":
             raise ValueError(
                 "spread='honest' gives Byzantine workers no data, so that they cannot be honest in another round. "
                 "Give identities='fixed' or spread='all'."

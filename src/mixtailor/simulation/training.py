@@ -236,7 +236,7 @@ class Simulation:
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None
-            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model)
+            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, (honest, byzantine))
             correct = placed(workers, byzantine, correct, wrong)
         watch.lap("attack")
         result = self._aggregated(correct, workers, lying, reference)
@@ -268,7 +268,7 @@ class Simulation:
 
     def _computes_own(self) -> bool:
         """Whether Byzantine workers compute too: for an attack that asks, or to keep a momentum they will need."""
-        changing = self.settings.identities == "changing" and self._workers.momenta is not None
+        changing = self.settings.spell is not None and self._workers.momenta is not None
         return self._adversary.needs_own or changing
 
     def _evaluated(self) -> None:

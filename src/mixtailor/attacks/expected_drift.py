@@ -97,13 +97,14 @@ class ExpectedDrift(Attack):
         pushes = honest.formula(
             lambda _a, _b, deviation, side: deviation * side, honest.columns(Deviation(0)), sign(honest, running)
         )
+        reach = _reach(length(pushes), length(running))  # reads all honest rows: a faulty one is named before any trial
         if memory.round % self.horizon == 0:
             last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
             future = _Future(scene, self.horizon, *(_plain(honest, point) for point in (pushes, running, last)))
             memory.notes["plan"], memory.notes["told"] = self._plan(scene, future, memory.notes.get("plan"))
         memory.round += 1
         frame = honest.beside(pushes, running)
-        weights = _weights(np.asarray(memory.notes["plan"]), honest.n, _reach(length(pushes), length(running)))
+        weights = _weights(np.asarray(memory.notes["plan"]), honest.n, reach)
         copied = scene.random.permutation(honest.n)[: scene.f]
         facts = memory.notes["told"]
         return [frame.combine(weights(int(row)), **facts) for row in copied]

@@ -43,7 +43,7 @@ from mixtailor.rules import (
     SignVote,
     Subsampled,
     TrimmedMean,
-    ViewCAF,
+    ViewFilter,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ __all__ = [
     "Subsampled",
     "SystemEntropy",
     "TrimmedMean",
-    "ViewCAF",
+    "ViewFilter",
     "__version__",
     "attacks",
     "default_pool",

@@ -41,7 +41,6 @@ from mixtailor.preaggregation import Chain
         ("mixtailor", mt.MixTailor(mt.paper_pool(2))),
         ("mixtailor(without=[bulyan, 'krum'])", mt.MixTailor(mt.paper_pool(2, without=("bulyan", "krum")))),
         ("paper_pool(norms=[2, 3])", mt.MixTailor(mt.paper_pool(2, norms=(2, 3)))),
-        ("default_pool(mixed=true)", mt.MixTailor(mt.default_pool(2, mixed=True))),
         ("default_pool(1)", mt.MixTailor(mt.default_pool(1))),
         ("nnm >> default_pool", mt.NNM(2) >> mt.MixTailor(mt.default_pool(2))),
     ],
@@ -153,9 +152,15 @@ def test_wrong_forms() -> None:
 @pytest.mark.parametrize("name", sorted(names()))
 def test_every_name_can_be_written(name) -> None:
     """With nothing but what it requires."""
-    required = {"centered_clipping": "tau=1.0", "subsampled": "rule=comed, k=3", "pool": "rules=[comed]"}
+    required = {
+        "centered_clipping": "tau=1.0",
+        "subsampled": "rule=comed, k=3",
+        "pool": "rules=[comed]",
+        "memory": "rule=krum",
+    }
     made = make_rule(f"{name}({required.get(name, '')})", f=1)
-    assert isinstance(made, own_rules().get(name, mt.MixTailor))
+    kinds = {**own_rules(), "memory": mt.Memory, "recommended": mt.Memory}
+    assert isinstance(made, kinds.get(name, mt.MixTailor))
 
 
 def test_rules_of_other_packages_take_parameters(monkeypatch) -> None:

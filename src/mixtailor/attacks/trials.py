@@ -10,6 +10,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.attacks.base import Scene
+from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule, as_rule
 from mixtailor.rules.steps import prefetch
@@ -76,7 +77,7 @@ class Trials:
     Parameters
     ----------
     target : Rule
-        A rule, or a MixTailor.
+        A rule, a MixTailor, or a Memory, whose content the attacker knows.
     scene : Scene
     reference : Point, optional
         What answers are compared with; the mean of the honest rows by default.
@@ -106,7 +107,9 @@ class Trials:
     def __init__(self, target: Rule, scene: Scene, reference: Point | None = None) -> None:
         self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
         self.target.check_rows(scene.n)
-        if isinstance(self.target, MixTailor):
+        if isinstance(self.target, Memory):
+            self.rules, self.shares = self.target.members(scene.n)
+        elif isinstance(self.target, MixTailor):
             shares = self.target.shares(scene.n)
             kept = [place for place, share in enumerate(shares) if share > 0.0]
             self.rules = tuple(self.target.rules[place] for place in kept)

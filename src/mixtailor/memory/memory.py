@@ -5,7 +5,7 @@ import json
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack, final
@@ -22,7 +22,7 @@ from mixtailor.mixing import MixTailor
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
 from mixtailor.rules.part import Asks
 from mixtailor.rules.request import Request, RequestKeywords
 from mixtailor.storage.matrix import Matrix
@@ -55,7 +55,7 @@ class Memory(Rule):
     Parameters
     ----------
     rule : rule
-        Any whose result is a weighted mean of the updates: `ViewCAF` looks at each view, all others see the distances
+        Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the distances
         that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
@@ -68,9 +68,9 @@ class Memory(Rule):
     --------
     A worker pushes in one direction by as much as the others vary. In the first round nobody can tell.
 
-    >>> from mixtailor import Memory, ViewCAF
+    >>> from mixtailor import Memory, ViewFilter
     >>> random = np.random.default_rng(0)
-    >>> memory = Memory(ViewCAF(f=1), key=1)
+    >>> memory = Memory(ViewFilter(f=1), key=1)
     >>> for round in range(40):
     ...     updates = random.normal(size=(6, 50))
     ...     updates[5] = 1.0
@@ -102,16 +102,17 @@ class Memory(Rule):
     _history: History = field(init=False, repr=False, compare=False)
     _suspicion: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
     _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _expected: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
 
     requirement: ClassVar[str] = "what its rule needs"
     cost: ClassVar[str] = "O(n d), and its rule's on n x n numbers"
     lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
+    outermost: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", as_rule(self.rule))
-        if isinstance(self.rule, Memory):
-            refuse("A memory inside a memory would remember twice. Give the rule that is inside.")
+        check_inner("Memory", self.rule)
         check_count("Memory", "size", self.size, 16)
         decays = tuple(self.decays)
         if not decays:
@@ -147,8 +148,30 @@ class Memory(Rule):
         return Asks()  # the rule's queries are answered by the views
 
     def decide(self, updates: Updates) -> Point:
-        """A memory cannot be a part of another rule."""
-        refuse("A Memory stands outermost, since it keeps what it learns: Memory(NNM(f=2) >> GeometricMedian()).")
+        """What the result would be, with nothing learnt from it: for an attacker who tries updates on this memory.
+
+        The updates are those of the workers that `expect` named, or of workers that are not known.
+        """
+        workers = self._expected if len(self._expected) == updates.n else [f"?{row}" for row in range(updates.n)]
+        return _Remembering(self.rule, Recall(self._history, workers)).decide(updates)
+
+    def expect(self, workers: Sequence[object]) -> None:
+        """Whose updates `decide` will be given, in order."""
+        self._expected[:] = [str(worker) for worker in workers]
+
+    def members(self, n: int) -> "tuple[tuple[Memory, ...], tuple[float, ...]]":
+        """This memory around each rule that may be drawn when n updates arrive, and their probabilities."""
+        if not isinstance(self.rule, MixTailor):
+            return (self,), (1.0,)
+        shares = self.rule.shares(n)
+        kept = [place for place, share in enumerate(shares) if share > 0.0]
+        return tuple(self._around(self.rule.rules[place]) for place in kept), tuple(shares[place] for place in kept)
+
+    def _around(self, rule: Rule) -> "Memory":
+        made = replace(self, rule=rule)
+        object.__setattr__(made, "_history", self._history)
+        object.__setattr__(made, "_expected", self._expected)
+        return made
 
     # What users call.
 
@@ -215,6 +238,11 @@ class Memory(Rule):
     def fresh(self, key: int | None = None) -> Self:
         """The same with an empty memory, and with another secret."""
         return replace(self, key=key)
+
+    def reset(self, key: int | None = None) -> None:
+        """Forget everything, and take another secret."""
+        self.restore(self.fresh(key).state())
+        self._warned.clear()
 
     def state(self) -> dict[str, Any]:
         """All that is remembered, as arrays and plain values; `restore` takes it."""
@@ -325,5 +353,5 @@ def _check_combines(rule: Rule) -> None:
 def _refuse_rule(rule: Rule) -> Any:
     refuse(
         f"A memory needs a rule whose result is a weighted mean of the updates, and {rule!r} computes it coordinate by "
-        "coordinate. Take ViewCAF, CAF, GeometricMedian, MultiKrum, or NNM before one of them."
+        "coordinate. Take ViewFilter, CAF, GeometricMedian, MultiKrum, or NNM before one of them."
     )

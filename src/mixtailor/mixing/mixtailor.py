@@ -11,7 +11,7 @@ from mixtailor._checks import check_positive, check_rows, listing, plural, refus
 from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
-from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
 from mixtailor.rules.part import Part
 from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Point, Updates
@@ -89,6 +89,8 @@ class MixTailor(Rule):
         if not isinstance(rules, Iterable):
             raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
         members = tuple(as_rule(rule) for rule in rules)
+        for member in members:
+            check_inner("MixTailor", member)
         if not members:
             refuse("MixTailor needs a pool of at least one rule and got an empty one.")
         shares = None if probabilities is None else tuple(float(share) for share in probabilities)

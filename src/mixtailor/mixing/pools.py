@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._checks import check_f, nearest, refuse
 from mixtailor.preaggregation import NNM
-from mixtailor.rules import CAF, Bulyan, Comed, GeometricMedian, Krum, Mean, Rule, TrimmedMean
+from mixtailor.rules import CAF, Bulyan, Comed, GeometricMedian, Krum, Mean, Rule
 
 __all__ = ["POOLS", "default_pool", "paper_pool"]
 
@@ -95,34 +95,26 @@ def _in_norm(rule: Rule, p: float) -> Rule:
     return dataclasses.replace(rule, p=p) if hasattr(rule, "p") else rule  # type: ignore[type-var]  # a dataclass
 
 
-def default_pool(f: int, *, mixed: bool = False) -> list[Rule]:
-    r"""The pool that we recommend, best with momentum at the workers: rules of different structure.
+def default_pool(f: int) -> list[Rule]:
+    r"""Our pool for a single aggregation, where no earlier round is known: two rules that fail under different attacks.
 
-    Every member has a published guarantee. They decide from different things: the trimmed mean and the median from the
-    order of each coordinate, the geometric median from all distances at once, and covariance-bound agnostic filtering
-    from the directions in which rows spread. What harms one of them most does the others little harm, so that the
-    worst attack on the pool does less than the worst attack on any one of them.
+    CAF decides from the directions in which updates spread, the geometric median behind nearest-neighbour mixing from
+    all distances at once. For training, where rounds follow one another, take `mixtailor.recommended`: the same two
+    ways to decide, with a memory of what each worker did. Without one, a patient attacker gets through any rule; most
+    easily with momentum at the server.
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
-    mixed : bool
-        For workers whose data differ much: Krum, the trimmed mean, the median and the geometric median, each behind
-        nearest-neighbour mixing, which brings every coefficient near to the best possible one, of order f / n.
+        How many updates may be Byzantine.
 
     Examples
     --------
     >>> default_pool(f=2)
-    [TrimmedMean(f=2), Comed(), GeometricMedian(), CAF(f=2)]
-    >>> default_pool(f=2, mixed=True)
-    [NNM(f=2) >> Krum(f=2), NNM(f=2) >> TrimmedMean(f=2), NNM(f=2) >> Comed(), NNM(f=2) >> GeometricMedian()]
+    [CAF(f=2), NNM(f=2) >> GeometricMedian()]
     """
     check_f("default_pool", f)
-    if mixed:
-        members: list[Rule] = [Krum(f), TrimmedMean(f), Comed(), GeometricMedian()]
-        return [NNM(f) >> rule for rule in members]
-    return [TrimmedMean(f), Comed(), GeometricMedian(), CAF(f)]
+    return [CAF(f), NNM(f) >> GeometricMedian()]
 
 
 # The pools that have a name, for text and tables.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from mixtailor._checks import check_rows, refuse
-from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
 from mixtailor.rules.part import Asks, Part
 from mixtailor.updates import Point, Updates
 
@@ -116,6 +116,7 @@ class Chain(Rule):
     def __post_init__(self) -> None:
         if self.f_after not in ("mapped", "declared"):
             refuse(f"f_after needs to be 'mapped' or 'declared' and is {self.f_after!r}.")
+        check_inner(repr(self.before), self.rule)
         _check_one_f(self, self.before, self.rule)
 
     def _mapped(self, n: int, f: int) -> tuple[int, Rule]:

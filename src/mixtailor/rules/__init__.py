@@ -25,7 +25,7 @@ from mixtailor.rules.sign_vote import SignVote
 from mixtailor.rules.smea import SMEA
 from mixtailor.rules.subsampled import Subsampled
 from mixtailor.rules.trimmed_mean import TrimmedMean
-from mixtailor.rules.view_caf import ViewCAF
+from mixtailor.rules.view_filter import ViewFilter
 
 __all__ = [
     "CAF",
@@ -57,6 +57,6 @@ __all__ = [
     "Standing",
     "Subsampled",
     "TrimmedMean",
-    "ViewCAF",
+    "ViewFilter",
     "as_rule",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, Unpa
 
 import numpy as np
 
-from mixtailor._checks import FaultError, check_rows, fault_message
+from mixtailor._checks import FaultError, check_rows, fault_message, refuse
 from mixtailor.intake import Arrival, receive
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
@@ -23,7 +23,7 @@ from mixtailor.updates.points import Combination, Point
 if TYPE_CHECKING:
     from mixtailor._types import Floats
 
-__all__ = ["Plain", "Plan", "Rule", "as_rule"]
+__all__ = ["Plain", "Plan", "Rule", "as_rule", "check_inner"]
 
 
 class Plan(NamedTuple):
@@ -55,6 +55,7 @@ class Rule(Part):
     robust: ClassVar[bool] = True  # whether it tolerates any Byzantine update at all
     kappa_is_ours: ClassVar[bool] = False  # whether the coefficient is proved in the rule's notes rather than published
     reads_all: ClassVar[bool] = True  # whether it reads every coordinate of every update, and so finds every fault
+    outermost: ClassVar[bool] = False  # whether it keeps what it learns, and so cannot be a part of another rule
 
     @abstractmethod
     def min_rows(self) -> int:
@@ -320,3 +321,10 @@ def as_rule(rule: Any) -> Rule:
     if isinstance(rule, type) or not callable(rule):
         raise TypeError(f"A rule or a callable from an (n, d) matrix to a d-vector is needed, and {rule!r} is neither.")
     return Plain(rule)
+
+
+def check_inner(whole: str, rule: Rule) -> None:
+    """Refuse a rule that keeps what it learns as a part of another."""
+    if rule.outermost:
+        name = type(rule).__name__
+        refuse(f"{name} keeps what it learns and stands outermost. Put {whole} inside: {name}(...), of the whole rule.")

@@ -98,7 +98,7 @@ class Simulation:
         A name of `mixtailor.simulation.MODELS`, with initial weights from the seed, or your own network as it is.
     rule : Rule
         Any. A MixTailor without a source of its own draws from a stream of the seed, which is for experiments only. A
-        `Memory` begins empty, and is saved with the checkpoints.
+        `Memory` is reset, and saved with the checkpoints; an attack that has it for its target knows its content.
     attack : Attack, optional
         What the Byzantine workers do; without one they send what is correct.
     settings : Settings
@@ -155,7 +155,7 @@ class Simulation:
     ) -> None:
         self.settings = settings = settings or Settings()
         if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
-            rule = rule.fresh(int(stream(settings.seed, "memory").integers(1 << 63)))
+            rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
         network = build(model, data, seed=settings.seed)
         self._entropy = _source(rule, settings.seed)
@@ -233,6 +233,8 @@ class Simulation:
             tally.rounds += 1
             return "diverged"
         facts: Any = {}
+        if byzantine and isinstance(self.rule, Memory):
+            self.rule.expect([*honest, *byzantine])  # an attacker who tries it knows what it remembers
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None

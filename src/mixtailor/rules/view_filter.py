@@ -9,11 +9,11 @@ from mixtailor.rules.caf import CAF
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
-__all__ = ["ViewCAF"]
+__all__ = ["ViewFilter"]
 
 
 @dataclass(frozen=True)
-class ViewCAF(Rule):
+class ViewFilter(Rule):
     r"""CAF over several views of the workers: each step filters in the view where they spread most.
 
     A `Memory` looks at the workers in several ways: by this round's updates, and by what their deviations added up to
@@ -34,7 +34,7 @@ class ViewCAF(Rule):
     --------
     Without a memory there is one view, and the rule is `CAF`.
 
-    >>> ViewCAF(f=1)(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 2.0], [3.0, 2.0], [9e9, 0.0]])).round(6)
+    >>> ViewFilter(f=1)(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 2.0], [3.0, 2.0], [9e9, 0.0]])).round(6)
     array([2., 2.])
 
     Notes

@@ -249,3 +249,27 @@ def test_running_means_by_hand() -> None:
         recall.commit()
     assert history.means["a"].tolist() == [[0.0]]
     assert history.means["b"].tolist() == [[0.5 * 1.0 + 0.5 * 4.0]]
+
+
+def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> None:
+    """Trials know what is remembered of the workers that are expected, for every rule that may be drawn."""
+    from mixtailor.attacks import ALIE, BestResponse
+    from mixtailor.attacks.base import Scene
+    from mixtailor.attacks.trials import Trials
+    from mixtailor.intake import receive
+    from mixtailor.updates import Updates
+
+    memory, byzantine = mt.recommended(4), [1, 4, 6, 9]
+    trained(memory, 60, byzantine)
+    before = memory.state()["means"].copy()
+    honest = np.random.default_rng(3).normal(size=(8, 200)).astype(np.float32) + 1.0
+    updates = Updates.arrived(receive(honest))
+    scene = Scene(updates, 4, 12, None, None, np.random.default_rng(0))
+    points = ALIE(0.5).points(scene)
+    memory.expect([i for i in range(12) if i not in byzantine] + byzantine)
+    unknown = Trials(memory, scene).outcomes(points)  # the names that it knows begin with a letter
+    memory.expect([NAMES[i] for i in range(12) if i not in byzantine] + [NAMES[i] for i in byzantine])
+    known = Trials(memory, scene).outcomes(points)
+    assert len(known) == 2 and all(a.inner > b.inner for a, b in zip(known, unknown, strict=True))
+    assert BestResponse(memory, budget=8)(honest, f=4).shape == (4, 200)
+    assert np.array_equal(memory.state()["means"], before)

@@ -55,8 +55,8 @@ class Memory(Rule):
     Parameters
     ----------
     rule : rule
-        Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the distances
-        that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
+        Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
+        distances that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
     size : int
@@ -314,7 +314,9 @@ class _Remembering(Rule):
         history.settle(updates.reader.group)
         sketches = updates.sketch(history.key, history.size)
         sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
-        views = self.recall.views(sketches, updates.received)
+        # Beside the received updates stand those that an attacker tries.
+        rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
+        views = self.recall.views(sketches, rows)
         call = Call(updates.random, views=views)
         seen = Updates.of(Matrix.of(embedded(views)), call)
         point = self.rule.decide(seen)
@@ -325,7 +327,7 @@ class _Remembering(Rule):
         facts = dict(point.facts)
         if updates.n <= _COUNTED:
             kept, _ = filtered(views, (updates.n - 1) // 2)
-            facts["suspects"] = tuple(updates.received[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
+            facts["suspects"] = tuple(rows[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
         return clipped.combine(weights, **facts)
 

@@ -17,6 +17,10 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     Ready to call in a loop, in a `Simulation`, in `RobustStrategy` and in `robust_all_reduce`. It keeps what it learns,
     so make one for each training, and call it with the ``workers=`` of the updates wherever their order may change.
 
+    Settings of training that belong to it: none in particular. It was chosen with momentum 0.9 at the workers and with
+    momentum 0.9 at the server, and holds with either; where Byzantine workers can change their names every round, only
+    momentum at the workers helps. ``docs/memory.md`` says how it was chosen, what was measured, and its limits.
+
     Parameters
     ----------
     f : int or "auto"

@@ -16,7 +16,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.intake import receive
-from mixtailor.rules._scores import nearest as nearest_rows
+from mixtailor.kernels.selection import nearest as nearest_rows
 from mixtailor.updates import Updates
 
 NORMS = [1.0, 2.0, 3.0, float("inf")]

@@ -9,7 +9,7 @@ import samples
 import storages
 
 import mixtailor as mt
-from mixtailor.rules._scores import by_neighbours
+from mixtailor.kernels.selection import by_neighbours
 from mixtailor.testing import LAWS, Case, LawError, check_rule
 from mixtailor.testing.laws import named
 

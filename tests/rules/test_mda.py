@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from attacked import FAR, attacked
 
+from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules import MDA
 from mixtailor.rules._budget import Budget
-from mixtailor.rules._scores import by_neighbours
 from mixtailor.rules.mda import coverable, first_without
 from mixtailor.testing import climb
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mixtailor.kernels.selection import by_neighbours, closest, nearest
 from mixtailor.rules import Bulyan
-from mixtailor.rules._scores import by_neighbours, closest, nearest
 from mixtailor.updates.geometry import in_unit
 
 

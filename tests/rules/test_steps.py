@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.intake import receive
 from mixtailor.rules.steps import Query, Steps, decide_by_steps, prefetch
-from mixtailor.updates import Median, Point, Updates, receive
+from mixtailor.updates import Median, Point, Updates
 
 ROWS = np.random.default_rng(3).normal(size=(9, 50))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._types import Floats
 from mixtailor.updates import Combination, Formula, Point, Updates
-from mixtailor.updates.evaluation import values
+from mixtailor.updates.reader import values
 
 __all__ = ["constant", "flat", "length", "mean_direction", "noise", "one_hot", "random_signs", "sign", "spread"]
 

@@ -9,8 +9,7 @@ import torch
 from mixtailor._checks import refuse
 from mixtailor.intake.arrays import flattened, in_memory, is_array, read
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.layout import rebuilt
-from mixtailor.intake.trees import Leaves, leaves_of
+from mixtailor.intake.trees import Leaves, leaves_of, rebuilt
 from mixtailor.storage.device import DeviceRows, TensorLayer
 from mixtailor.storage.kinds import Kind
 
@@ -77,7 +76,7 @@ def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, 
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         results = {path: part.reshape(kinds[path].shape) for path, part in leaves.parts(result).items()}
-        for path in leaves.layout.discrete:
+        for path in leaves.counters:
             flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
             results[path] = _tensor(flat).to(_device(kinds[path])).reshape(kinds[path].shape)
         return rebuilt(updates[leaves.layout.template], results)

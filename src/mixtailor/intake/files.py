@@ -65,7 +65,7 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
         for path, own in bases.items():
             parts[path] = recast(_added(parts[path], own), False, kinds[path].dtype, kinds[path].bits)
         results = {path: restored(kinds[path], part) for path, part in parts.items()}
-        for path in leaves.layout.discrete:
+        for path in leaves.counters:
             results[path] = restored(kinds[path], leaves.discrete(path, left, _counted))
         return results[()] if () in results else {str(path[0]): results[path] for path in kinds}
 

@@ -1,22 +1,16 @@
 """The layers of a model: each array by its path, the structure that most workers share, and the way back."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, final
 
-import numpy as np
-
 from mixtailor._checks import refuse
-from mixtailor.intake.arrays import is_array, read
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Layout", "Path", "Structure", "named", "rebuilt", "settle", "structure_of", "structures_of"]
+__all__ = ["Layout", "Path", "Structure", "named", "settle", "structures_of"]
 
 Path = tuple[object, ...]
-_DEPTH = 64
-_NODES = 1 << 16
 
 
 @final
@@ -52,48 +46,6 @@ class Layout:
 
     kinds: dict[Path, Kind]
     template: int
-
-    @cached_property
-    def continuous(self) -> list[Path]:
-        return [path for path, kind in self.kinds.items() if not kind.discrete]
-
-    @cached_property
-    def discrete(self) -> list[Path]:
-        return [path for path, kind in self.kinds.items() if kind.discrete]
-
-
-def structure_of(item: Any) -> Structure:
-    """The arrays of one update; raises `Unfit` for what is not an update."""
-    row = Structure()
-    _walk(item, (), row, [_NODES])
-    return row
-
-
-def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
-    left[0] -= 1  # containers that contain one another many times would never end
-    if len(path) > _DEPTH or left[0] < 0:
-        raise Unfit(f"nested beyond {_DEPTH} levels or {_NODES} parts")
-    if is_array(item):
-        row.kinds[path], row.arrays[path] = read(item)
-    elif isinstance(item, Mapping):
-        row.form.append((path, type(item)))
-        for key, value in item.items():
-            _walk(value, (*path, key), row, left)
-    elif isinstance(item, (list, tuple)):
-        if item and all(type(value) in (int, float) for value in item):
-            row.kinds[path], row.arrays[path] = read(np.asarray(item, np.float64))
-            return
-        row.form.append((path, type(item)))
-        for index, value in enumerate(item):
-            _walk(value, (*path, index), row, left)
-    elif isinstance(item, (bool, int, float)):
-        row.kinds[path], row.arrays[path] = read(np.asarray(item))
-    else:
-        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed)")
-
-
-def _type_name(item: object) -> str:
-    return "None" if item is None else type(item).__name__
 
 
 def structures_of(
@@ -200,17 +152,3 @@ def named(path: Path) -> str:
     words = [key if isinstance(key, str) and key.isprintable() else repr(key) for key in path]
     text = ".".join(words)
     return (text if len(text) <= 80 else text[:80] + "...") or "the array"
-
-
-def rebuilt(item: Any, results: dict[Path, Any], path: Path = ()) -> Any:
-    """The template with the results in place of its arrays."""
-    if path in results:
-        return results[path]
-    if isinstance(item, Mapping):
-        pairs = {key: rebuilt(value, results, (*path, key)) for key, value in item.items()}
-        try:
-            return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
-        except TypeError:  # a mapping with a constructor of its own
-            return pairs
-    values = [rebuilt(value, results, (*path, index)) for index, value in enumerate(item)]
-    return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)

@@ -11,7 +11,7 @@ from mixtailor.intake.files import receive_files
 from mixtailor.intake.trees import leaves_of, receive_trees
 from mixtailor.kernels.space import addresses_of
 from mixtailor.storage.kinds import Unfit
-from mixtailor.storage.matrix import Matrix, fits
+from mixtailor.storage.layers import Matrix, fits
 from mixtailor.storage.rows import Rows
 from mixtailor.storage.strided import ArraySource, Strided
 

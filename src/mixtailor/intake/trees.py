@@ -8,14 +8,17 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Array
-from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_torch, restored
+from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.layout import Layout, Path, Structure, named, rebuilt, settle, structure_of, structures_of
-from mixtailor.storage.layers import Layers
+from mixtailor.intake.layout import Layout, Path, Structure, named, settle, structures_of
+from mixtailor.storage.kinds import Unfit
+from mixtailor.storage.layers import Layers, flat_rows
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import flat_rows
 
-__all__ = ["Leaves", "leaves_of", "receive_trees"]
+__all__ = ["Leaves", "leaves_of", "rebuilt", "receive_trees", "structure_of"]
+
+_DEPTH = 64
+_NODES = 1 << 16
 
 
 @final
@@ -40,7 +43,11 @@ class Leaves:
     received: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        self.paths = self.layout.continuous  # the arrays that coordinates are counted over
+        # The arrays that coordinates are counted over, and those of counters and flags.
+        self.paths: list[Path] = []
+        self.counters: list[Path] = []
+        for path, kind in self.layout.kinds.items():
+            (self.counters if kind.discrete else self.paths).append(path)
 
     @classmethod
     def settled(cls, rows: "list[Structure | None]", faults: dict[int, str]) -> "Leaves":
@@ -87,6 +94,40 @@ class Leaves:
         if missing:
             refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
         return np.concatenate([np.empty(0), *(flattened(self.layout.kinds[path], arrays[path]) for path in self.paths)])
+
+
+def structure_of(item: Any) -> Structure:
+    """The arrays of one update; raises `Unfit` for what is not an update."""
+    row = Structure()
+    _walk(item, (), row, [_NODES])
+    return row
+
+
+def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
+    left[0] -= 1  # containers that contain one another many times would never end
+    if len(path) > _DEPTH or left[0] < 0:
+        raise Unfit(f"nested beyond {_DEPTH} levels or {_NODES} parts")
+    if is_array(item):
+        row.kinds[path], row.arrays[path] = read(item)
+    elif isinstance(item, Mapping):
+        row.form.append((path, type(item)))
+        for key, value in item.items():
+            _walk(value, (*path, key), row, left)
+    elif isinstance(item, (list, tuple)):
+        if item and all(type(value) in (int, float) for value in item):
+            row.kinds[path], row.arrays[path] = read(np.asarray(item, np.float64))
+            return
+        row.form.append((path, type(item)))
+        for index, value in enumerate(item):
+            _walk(value, (*path, index), row, left)
+    elif isinstance(item, (bool, int, float)):
+        row.kinds[path], row.arrays[path] = read(np.asarray(item))
+    else:
+        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed)")
+
+
+def _type_name(item: object) -> str:
+    return "None" if item is None else type(item).__name__
 
 
 def _as_floats(layout: Layout) -> Layout:
@@ -145,7 +186,7 @@ def receive_trees(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         results = {path: restored(kinds[path], part) for path, part in leaves.parts(result).items()}
-        for path in leaves.layout.discrete:
+        for path in leaves.counters:
             flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
             results[path] = restored(kinds[path], flat)
         return rebuilt(updates[leaves.layout.template], results)
@@ -162,3 +203,17 @@ def _flat(leaves: Leaves, path: Path) -> Any:
         arrays = [in_memory(array) for array in column]
     bits = [kind.bits] * len(arrays) if leaves.bits is None else leaves.bits[path]
     return flat_rows(arrays, bits, kind.dtype, kind.bits)
+
+
+def rebuilt(item: Any, results: dict[Path, Any], path: Path = ()) -> Any:
+    """The template with the results in place of its arrays."""
+    if path in results:
+        return results[path]
+    if isinstance(item, Mapping):
+        pairs = {key: rebuilt(value, results, (*path, key)) for key, value in item.items()}
+        try:
+            return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
+        except TypeError:  # a mapping with a constructor of its own
+            return pairs
+    values = [rebuilt(value, results, (*path, index)) for index, value in enumerate(item)]
+    return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from mixtailor.kernels._numba import copy, run_at, special_kernel
 from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, places_and_point, rows_and_point, weigh
 from mixtailor.kernels.combinations import finite_rows, mix_run
-from mixtailor.kernels.tiles import edges, empty_tile, fill, places_of, run_of, vectors_of
+from mixtailor.kernels.lanes import REGISTER
+from mixtailor.kernels.tiles import PER, fill, places_of, vectors_of
 
 __all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
 
@@ -28,6 +29,38 @@ LARGEST_WHOLE = 64  # whole powers beyond are taken by logarithms: each has a ke
 TOGETHER = 16  # powers up to here can be had all at once
 RUN = 512  # coordinates of listed pairs at a time
 PASS = 8192  # coordinates that one power after the other sees while they are in the second-level cache
+
+
+def aligned(rows: int, columns: int, dtype: Any) -> Any:
+    """An array whose rows, where they are whole registers long, begin at a register's boundary.
+
+    A register that is loaded across two cache lines takes two loads. Made outside of the kernels, which then need not
+    be compiled to do it.
+    """
+    memory = np.empty(rows * columns + REGISTER // 4, dtype)
+    skip = -memory.__array_interface__["data"][0] % REGISTER // memory.itemsize
+    return memory[skip : skip + rows * columns].reshape(rows, columns)
+
+
+def run_of(rows: int) -> int:
+    """How many columns of float64 make a tile."""
+    run = 256  # a dozen rows stay in the first-level cache of 32 KB
+    if rows > 16:
+        run = 1024
+        while run > 64 and run * rows > 65536:
+            run //= 2
+    return run
+
+
+def empty_tile(rows: int) -> NDArray[np.float64]:
+    """Room for a tile: columns in whole registers, and a gap that keeps rows off the same cache sets."""
+    tile: NDArray[np.float64] = aligned(rows, run_of(rows) + 8, np.float64)
+    return tile
+
+
+def edges(rows: int, width: int, run: int, dtype: Any) -> Any:
+    """Room for the ends of the rows that `places_of` copies, with zeros up to a whole register."""
+    return np.zeros((rows, width % run // PER * PER + PER), dtype)
 
 
 def term_of(p: float) -> int:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at, special_kernel
 from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, pairs_of_rows, places_and_point, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
-from mixtailor.kernels.distances import term_of
+from mixtailor.kernels.distances import aligned, edges, run_of, term_of
 from mixtailor.kernels.lanes import DOUBLES
-from mixtailor.kernels.tiles import PER, aligned, edges, places_of, run_of, vectors_of
+from mixtailor.kernels.tiles import PER, places_of, vectors_of
 
 __all__ = ["added", "combination_norms", "has_kernel", "pair_norms", "point_norms"]
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import copy, helper, kernel, run_at
 from mixtailor.kernels.blocks import PRODUCT, dots_about, pairs_of_rows, rows_and_point, shift_and_scale
+from mixtailor.kernels.distances import edges, empty_tile, run_of
 from mixtailor.kernels.lanes import DOUBLES
-from mixtailor.kernels.tiles import edges, empty_tile, fill, places_of, run_of, vectors_of
+from mixtailor.kernels.tiles import fill, places_of, vectors_of
 
 __all__ = ["gram", "gram_rows", "point_dots"]
 

@@ -1,4 +1,4 @@
-"""Loops in n-space that are too long for an interpreter, or too short for a dozen calls of numpy."""
+"""Choices in n-space, from a matrix of distances: medoids, nearest rows, scores, equal rows."""
 
 from typing import Any
 
@@ -8,15 +8,41 @@ import numpy.typing as npt
 from mixtailor.kernels._numba import copy, helper, kernel
 
 __all__ = [
+    "by_neighbours",
+    "closest",
     "distinct",
     "krum_picks",
     "median",
     "medoid",
+    "nearest",
     "products_about_medoid",
     "ranked",
 ]
 
 Array = npt.NDArray[Any]
+
+
+def by_neighbours(distances: Array, neighbours: int, power: int = 2) -> tuple[Array, Array]:
+    """The rows in order of their scores, of equal ones the lower index first, and the scores.
+
+    A score is the sum of a row's distances, to a power, to its nearest other rows. It is summed from the smallest up,
+    so that one far neighbour does not swallow the digits of the near ones.
+    """
+    others = np.sort(distances, axis=1)[:, 1 : neighbours + 1]  # without the row itself, whose distance is zero
+    scores: Array = (others**power).sum(axis=1)
+    return np.argsort(scores, kind="stable"), scores
+
+
+def closest(scores: Array, count: int) -> Array:
+    """The rows with the lowest scores, of equal ones those of lower index, in order of index."""
+    return np.sort(np.argsort(scores, kind="stable")[:count])
+
+
+def nearest(distances: Array, count: int) -> Array:
+    """For each row the `count` rows nearest to it, itself first; ties to the lower index: (n, count)."""
+    own = distances.copy()
+    own.flat[:: len(own) + 1] = -1.0
+    return np.argsort(own, axis=1, kind="stable")[:, :count]
 
 
 @kernel

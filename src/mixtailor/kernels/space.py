@@ -1,18 +1,15 @@
-"""A space: arithmetic on blocks. A block is all rows of a storage over one range of coordinates.
+"""`Numba`: arithmetic on blocks of rows in memory, which are passed to the numba kernels by address.
 
-A storage says where its rows are; its space computes with them. `Numba` passes row addresses to the numba kernels, so
-that a matrix, a list of arrays and the layers of a model are all read in place. `mixtailor.kernels.tensors` has the
-same functions for torch tensors on a device.
+So a matrix, a list of arrays and the layers of a model are all read in place.
 
 Lengths have the full range of float64: a sum of p-th powers that overflows or vanishes inside a block is formed again
 there, in the unit of its own largest difference, while the block is still in the cache. Nothing above this module
 repairs a sum.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, final
 
 import numpy as np
 
@@ -28,134 +25,12 @@ from mixtailor.kernels.columnwise import (
     Statistic,
     Trimmed,
 )
+from mixtailor.kernels.operations import Space
 
-__all__ = ["LIKE", "Block", "Numba", "Pieces", "Space", "addresses_of", "from_bfloat16", "to_bfloat16"]
-
-B = TypeVar("B")
+__all__ = ["LIKE", "NUMBA", "Block", "Numba", "Pieces", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
-
-
-class Space(ABC, Generic[B]):
-    """The functions that compute on blocks. Lengths and sums are small float64 arrays; vectors stay where the rows are.
-
-    Laws: a block is never written to. Lengths are formed from differences and accumulate in float64. A row with a
-    non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
-    """
-
-    # Lengths.
-
-    @abstractmethod
-    def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
-        """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
-
-    @abstractmethod
-    def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
-        """The l_p distances of the rows to a point, (P, k)."""
-
-    @abstractmethod
-    def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
-        """The l_p distances of the rows to their combination by `weights`, (k,)."""
-
-    # Products.
-
-    @abstractmethod
-    def gram(self, block: B, about: int, inverse_scales: Floats) -> Any:
-        """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
-
-    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Any:
-        """Some rows of `gram`."""
-        return self.gram(block, about, inverse_scales)[which.tolist()]
-
-    @abstractmethod
-    def point_dots(self, block: B, point: Any) -> Any:
-        """Inner products of the rows with a point."""
-
-    @abstractmethod
-    def dot(self, first: Any, second: Any) -> Any:
-        """Inner product of two vectors."""
-
-    @abstractmethod
-    def sketch(self, block: B, start: int, key: int, size: int) -> Any:
-        """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
-
-    # Vectors.
-
-    @abstractmethod
-    def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
-        """The statistic of each column in float64, and whether all entries were finite."""
-
-    @abstractmethod
-    def columns_into(self, block: B, statistic: Statistic, out: Any) -> Any:
-        """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
-
-    @abstractmethod
-    def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
-        """The combination of the rows in float64, and whether it is finite."""
-
-    @abstractmethod
-    def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
-        """As `combine`, written to a window of the result, in its type; whether it is finite."""
-
-    @abstractmethod
-    def zeros(self, width: int) -> Any:
-        """A float64 vector of zeros."""
-
-    @abstractmethod
-    def vector(self, values: Any) -> Any:
-        """A vector from outside, in float64."""
-
-    @abstractmethod
-    def host(self, vector: Any) -> Floats:
-        """A vector as a float64 numpy array."""
-
-    @abstractmethod
-    def stack(self, parts: Sequence[Any]) -> Any:
-        """Small results of one shape as one."""
-
-    @abstractmethod
-    def store(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to a window of the result."""
-
-    # Blocks.
-
-    @abstractmethod
-    def mix(self, block: B, weights: Floats) -> B:
-        """The block of the mixed rows, in float64."""
-
-    @abstractmethod
-    def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
-        """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
-
-    @abstractmethod
-    def with_origin(self, block: B) -> B:
-        """The block with one more row, of zeros."""
-
-    @abstractmethod
-    def take(self, block: B, rows: Integers) -> B:
-        """The block with these rows only."""
-
-    @abstractmethod
-    def finite_rows(self, block: B) -> Any:
-        """Which rows have finite entries only."""
-
-    @abstractmethod
-    def matrix(self, block: B) -> Any:
-        """The rows as one new array."""
-
-    @abstractmethod
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        """Matrices of consecutive ranges as one, in the widest of their types."""
-
-    # Passes.
-
-    @abstractmethod
-    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
-        """Run the jobs of a pass. Their results, stacked in order as a numpy array, and whether all was finite.
-
-        Jobs append to `finite` whether the vectors that they made were finite; the list is emptied.
-        """
 
 
 @dataclass(slots=True)
@@ -215,8 +90,9 @@ def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
     return np.arange(len(matrix), dtype=np.intp) * matrix.strides[0] + first
 
 
+@final
 class Numba(Space[Block]):
-    """Blocks by address, computed by the numba kernels. Final."""
+    """Blocks by address, computed by the numba kernels."""
 
     # Lengths.
 
@@ -457,6 +333,9 @@ class Numba(Space[Block]):
         sound = all(finite)
         finite.clear()
         return found, sound
+
+
+NUMBA = Numba()  # it keeps no state
 
 
 def to_bfloat16(values: Any) -> "np.ndarray[Any, np.dtype[np.uint16]]":

@@ -17,8 +17,8 @@ from mixtailor.kernels.columnwise import (
     Statistic,
     Trimmed,
 )
+from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
-from mixtailor.kernels.space import Space
 
 __all__ = ["Tensors"]
 

@@ -10,44 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import copy, helper, inlined, run_at, types
-from mixtailor.kernels.lanes import DOUBLES, REGISTER, Code, Data, Element, Word, emitted
+from mixtailor.kernels.lanes import DOUBLES, Code, Data, Element, Word, emitted
 
-__all__ = ["aligned", "edges", "empty_tile", "fill", "places_of", "rows_together", "run_of", "vectors_of"]
+__all__ = ["PER", "fill", "places_of", "rows_together", "vectors_of"]
 
 PER = 2 * DOUBLES  # float32 numbers in a register
 TOGETHER = 8  # rows read side by side: as many streams as the processor's prefetching follows without conflicts
-
-
-def aligned(rows: int, columns: int, dtype: Any) -> Any:
-    """An array whose rows, where they are whole registers long, begin at a register's boundary.
-
-    A register that is loaded across two cache lines takes two loads. Made outside of the kernels, which then need not
-    be compiled to do it.
-    """
-    memory = np.empty(rows * columns + REGISTER // 4, dtype)
-    skip = -memory.__array_interface__["data"][0] % REGISTER // memory.itemsize
-    return memory[skip : skip + rows * columns].reshape(rows, columns)
-
-
-def run_of(rows: int) -> int:
-    """How many columns of float64 make a tile."""
-    run = 256  # a dozen rows stay in the first-level cache of 32 KB
-    if rows > 16:
-        run = 1024
-        while run > 64 and run * rows > 65536:
-            run //= 2
-    return run
-
-
-def empty_tile(rows: int) -> NDArray[np.float64]:
-    """Room for a tile: columns in whole registers, and a gap that keeps rows off the same cache sets."""
-    tile: NDArray[np.float64] = aligned(rows, run_of(rows) + 8, np.float64)
-    return tile
-
-
-def edges(rows: int, width: int, run: int, dtype: Any) -> Any:
-    """Room for the ends of the rows that `places_of` copies, with zeros up to a whole register."""
-    return np.zeros((rows, width % run // PER * PER + PER), dtype)
 
 
 @inlined

@@ -10,7 +10,7 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.rules.part import Asks
 from mixtailor.updates import AroundMedian, Combination, Point, Updates
-from mixtailor.updates.points import only_row
+from mixtailor.updates.reader import only_row
 
 __all__ = ["Bulyan"]
 

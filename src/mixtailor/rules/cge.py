@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mixtailor.rules._scores import closest
+from mixtailor.kernels.selection import closest
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
 

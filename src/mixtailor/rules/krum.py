@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mixtailor._checks import refuse
-from mixtailor.rules._scores import by_neighbours
+from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates

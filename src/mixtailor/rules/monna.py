@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor._checks import refuse
-from mixtailor.rules._scores import closest
+from mixtailor.kernels.selection import closest
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates

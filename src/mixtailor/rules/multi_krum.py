@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, refuse
-from mixtailor.rules._scores import by_neighbours
+from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.rules.part import Asks

@@ -9,8 +9,8 @@ import numpy as np
 
 from mixtailor._checks import check_count
 from mixtailor._types import Floats, Integers
+from mixtailor.kernels.selection import closest
 from mixtailor.rules._budget import Budget
-from mixtailor.rules._scores import closest
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates

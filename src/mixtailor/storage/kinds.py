@@ -10,7 +10,9 @@ import numpy as np
 from mixtailor._types import Array
 from mixtailor.kernels.space import from_bfloat16, to_bfloat16
 
-__all__ = ["Kind", "Unfit", "recast"]
+__all__ = ["KERNEL_TYPES", "Kind", "Unfit", "recast"]
+
+KERNEL_TYPES = frozenset([np.dtype(np.float32), np.dtype(np.float64)])  # the types that kernels read in place
 
 
 class Unfit(TypeError):

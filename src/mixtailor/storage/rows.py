@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from mixtailor._types import Array, Integers
-from mixtailor.kernels.space import Space
+from mixtailor.kernels.operations import Space
 
 __all__ = ["Broken", "Rows", "run_width", "split"]
 

@@ -7,12 +7,11 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array, Integers
-from mixtailor.kernels.space import Block, from_bfloat16
+from mixtailor.kernels.space import NUMBA, Block, from_bfloat16
 from mixtailor.storage.kinds import recast
-from mixtailor.storage.matrix import KERNEL_TYPES, NUMBA, Matrix
 from mixtailor.storage.rows import Rows
 
-__all__ = ["ArraySource", "Copied", "Source", "Strided", "flat_rows"]
+__all__ = ["ArraySource", "Copied", "Source", "Strided"]
 
 # Entries of one row that are read at once where a whole row is wanted.
 WHOLE = 1 << 20
@@ -134,16 +133,3 @@ class Copied(Rows):
 @final
 class Strided(Copied):
     """n arrays in memory, of any type and strides."""
-
-
-def flat_rows(
-    arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
-) -> "Matrix | Strided":
-    """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
-    for array in arrays:  # as `fits` has it, without a call for each array
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned and array.dtype == dtype and dtype in KERNEL_TYPES):
-            break
-    else:
-        return Matrix([array.reshape(-1) for array in arrays])
-    return Strided([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)

@@ -4,14 +4,14 @@ All of them are lazy: nothing is read or computed before a pass asks for a block
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 import numpy as np
 
 from mixtailor._types import Array, Floats, Integers
-from mixtailor.updates.evaluation import coordinates_of, values
 from mixtailor.updates.points import Point
-from mixtailor.updates.reader import Reader
+from mixtailor.updates.reader import Reader, coordinates_of, values
 
 __all__ = ["Beside", "Blocks", "Differences", "Mixed", "Taken"]
 
@@ -29,7 +29,8 @@ class Blocks(Protocol):
         Whether rows were computed that a combination must be formed of, to have the rounding that was decided on.
     """
 
-    n: int
+    @property
+    def n(self) -> int: ...
 
     @property
     def made(self) -> bool: ...
@@ -79,16 +80,24 @@ class Differences:
 
 
 @final
+@dataclass(eq=False)
 class Taken:
     """Some of the rows."""
 
-    def __init__(self, reader: Reader, source: Blocks, rows: Integers) -> None:
-        self.reader, self.source, self.rows, self.n = reader, source, rows, len(rows)
-        self.runs = source.runs
+    reader: Reader
+    source: Blocks
+    rows: Integers
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
 
     @property
     def made(self) -> bool:
         return self.source.made
+
+    def runs(self) -> Runs:
+        return self.source.runs()
 
     def block(self, start: int, stop: int) -> Any:
         return self.reader.space.take(self.source.block(start, stop), self.rows)
@@ -98,12 +107,18 @@ class Taken:
 
 
 @final
+@dataclass(eq=False)
 class Mixed:
     """Rows that are combinations of others: `mixing` times the block, made inside the kernel that needs them."""
 
-    def __init__(self, reader: Reader, source: Blocks, mixing: Floats) -> None:
-        self.reader, self.source, self.mixing, self.n = reader, source, mixing, len(mixing)
-        self.made = False
+    reader: Reader
+    source: Blocks
+    mixing: Floats
+    made: bool = False
+
+    @property
+    def n(self) -> int:
+        return len(self.mixing)
 
     def runs(self) -> Runs:
         return self.reader.storage.runs(max(self.n, self.source.n))

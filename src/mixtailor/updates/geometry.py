@@ -1,4 +1,4 @@
-r"""The Euclidean geometry of combinations of rows, in n-space.
+r"""`Basis`: the rows that views are combinations of, and what is known of them; `Geometry`: that of combinations.
 
 A row of weights :math:`c` with sum zero stands for the vector :math:`\sum_i c_i x_i`, and inner products of two such
 vectors follow from the squared distances :math:`D` alone: :math:`-\frac12 c^T D c'`. A row of weights with another sum
@@ -10,15 +10,18 @@ about the medoid are accumulated from the differences themselves: one more readi
 """
 
 import weakref
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast, final
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
+from mixtailor.updates.blocks import Blocks
+from mixtailor.updates.points import Point
+from mixtailor.updates.reader import Reader, values
 
-__all__ = ["FAR", "Geometry", "Measured", "bounded", "in_unit"]
+__all__ = ["FAR", "Basis", "Geometry", "bounded", "in_unit"]
 
 # Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
@@ -28,6 +31,8 @@ _HEAVY = 1e-3
 _CANCELLED = 1e-9
 # Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
 _FEW = 4
+# Up to so many points beside the rows, their distances are measured point by point.
+_FEW_POINTS = 2
 # Lengths up to this, and down to its inverse, can be squared and summed.
 _SQUARABLE = 1e140
 # A medoid's reach up to this, and down to its inverse, needs no unit.
@@ -61,29 +66,6 @@ def bounded(lengths: Floats) -> Floats:
     return np.where(lengths >= _SQUARABLE, np.inf, lengths)
 
 
-class Measured(Protocol):
-    """What the geometry needs to know of the rows that combinations are made of."""
-
-    n: int
-    origin: int
-    lengths: dict[float, Floats]  # distances between the rows in the unit 1, by norm, as far as they are known
-
-    def distances(self, p: float) -> Floats:
-        """Distances between the rows, in the unit of the norm."""
-
-    def unit(self, p: float) -> float:
-        """That unit."""
-
-    def norms(self, p: float) -> Floats:
-        """Distances of the rows to the origin, in the unit 1."""
-
-    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
-        """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
-
-    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
-        """Some rows of that matrix."""
-
-
 class Centred(NamedTuple):
     """Inner products of some points about one of them, in squares of the unit."""
 
@@ -99,13 +81,12 @@ class Geometry:
 
     Parameters
     ----------
-    rows : Measured
-        ``rows.origin`` is the row that stands for the origin, or ``rows.n`` where no row does.
+    rows : Basis
     """
 
-    def __init__(self, rows: Measured) -> None:
+    def __init__(self, rows: "Basis") -> None:
         # Not a reference: a cycle would keep the memory of the updates, and open files, until the collector runs.
-        self._rows = cast("Callable[[], Measured]", weakref.ref(rows))
+        self._rows = cast("Callable[[], Basis]", weakref.ref(rows))
         self._known: dict[bytes, Centred] = {}
         self._accumulated: dict[tuple[int, bool], Floats] = {}
 
@@ -256,3 +237,162 @@ class Geometry:
                 return None
             found[row] = found[:, row] = np.sqrt(np.maximum(square, 0.0))
         return found
+
+
+@final
+class Basis:
+    """Rows, the distances between them that were asked for, and their geometry.
+
+    The rows are those of a storage, or those of a view that must be measured: mixed rows in which far rows cancel, and
+    rows with points beside them that are no combinations of them.
+
+    Parameters
+    ----------
+    reader : Reader
+    source : Blocks
+        Where the rows come from.
+    base : int, optional
+        The row that all others are differences to. It stands for the origin; without it, no row does.
+    made_of : (Basis, array), optional
+        For mixed rows: the basis that they are combinations of, and their weights.
+    below, points : Updates, sequence of Point
+        For rows with points beside them: the rows, and the points. (Typed loosely: this module is below `Updates`.)
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        source: Blocks,
+        *,
+        base: int | None = None,
+        made_of: "tuple[Basis, Floats] | None" = None,
+        below: Any = None,
+        points: Sequence[Point] = (),
+    ) -> None:
+        self.reader, self.space, self.source, self.n = reader, reader.space, source, source.n
+        self.stored = source is reader
+        self.made_of, self.below, self.points = made_of, below, points
+        self.base, self.origin = base, self.n if base is None else base
+        self._single = self.stored and reader.storage.single
+        self.lengths: dict[float, Floats] = {}
+        self.geometry = Geometry(self)
+        self._units: dict[float, tuple[Floats, float]] = {}
+        self._norms: dict[float, Floats] = {}
+        self._inner: Floats | None = None
+
+    def over_received(self, weights: Floats) -> Floats | None:
+        """Weights on these rows as weights on the received updates; None if the rows depend on anything else."""
+        if self.stored:
+            return weights[: len(self.reader.received)]
+        return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
+
+    def measure(self, norms: Sequence[float]) -> list[Floats]:
+        """The distances in these norms, each in its unit; all that are not known are measured by one reading."""
+        missing = [p for p in dict.fromkeys(norms) if p not in self.lengths]
+        if missing:
+            self._measure(missing)
+        return [self._units[p][0] for p in norms]
+
+    def _measure(self, missing: Sequence[float]) -> None:
+        powers = np.array(missing)
+        if 0 < len(set(self.points)) <= _FEW_POINTS:
+            self._measure_beside(missing, powers)
+            return
+        # Squares of differences of float32 numbers never leave float64, so that they can be added as they are.
+        raw = np.array([p == np.inf or (p == 2.0 and self._single) for p in missing])
+
+        def query(start: int, stop: int) -> Any:
+            return self.space.pair_lengths(self.source.block(start, stop), powers, raw)
+
+        n = self.n
+        found = self.reader.lengths(query, self.source.runs(), powers, raw, n * n).reshape(-1, n, n)
+        for p, lengths in zip(missing, found, strict=True):
+            self.learn(p, lengths)
+
+    def _measure_beside(self, norms: Sequence[float], powers: Floats) -> None:
+        """The distances between the rows below, and one pass for each distinct point."""
+        below, space = self.below, self.space
+        between = below.lengths(norms)
+        distinct = list(dict.fromkeys(self.points))
+        rows, count = below.n, len(distinct)
+        away = np.zeros((len(norms), count, rows + count))
+        for index, point in enumerate(distinct):
+            later = distinct[index + 1 :]
+
+            def query(start: int, stop: int, point: Point = point, later: "list[Point]" = later) -> Any:
+                block = below.block(start, stop)
+                if later:
+                    block = space.beside(block, [values(other, start, stop) for other in later])
+                return space.point_lengths(block, values(point, start, stop), powers)
+
+            raw = np.zeros(len(norms), np.bool_)
+            found = self.reader.lengths(query, self.source.runs(), powers, raw, rows + len(later))
+            away[:, index, :rows] = found[:, :rows]
+            away[:, index, rows + index + 1 :] = away[:, index + 1 :, rows + index] = found[:, rows:]
+        place = np.array([distinct.index(point) for point in self.points])
+        columns = np.concatenate([np.arange(rows), rows + place])
+        for p, known, lengths in zip(norms, between, away, strict=True):
+            whole, beside = np.empty((self.n, self.n)), lengths[np.ix_(place, columns)]
+            whole[:rows, :rows], whole[rows:], whole[:rows, rows:] = known, beside, beside[:, :rows].T
+            self.learn(p, whole)
+
+    def learn(self, p: float, lengths: Floats) -> None:
+        """Keep the distances in a norm."""
+        lengths.flat[:: self.n + 1] = 0.0
+        lengths.setflags(write=False)
+        self.lengths[p] = lengths
+        scaled = (lengths, 1.0) if self._single else in_unit(lengths)
+        scaled[0].setflags(write=False)
+        self._units[p] = scaled
+
+    def distances(self, p: float) -> Floats:
+        """The distances in a norm, in their unit."""
+        if p not in self._units:
+            self.measure([p])
+        return self._units[p][0]
+
+    def unit(self, p: float) -> float:
+        """The unit of the distances in a norm: 1 unless float64 cannot hold their squares."""
+        if p not in self._units:
+            self.measure([p])
+        return self._units[p][1]
+
+    def norms(self, p: float) -> Floats:
+        """The distances of the rows to the origin."""
+        if self.base is not None:
+            self.measure([p])
+            from_base: Floats = self.lengths[p][self.base]
+            return from_base
+        if p not in self._norms:
+            powers = np.array([p])
+
+            def query(start: int, stop: int) -> Any:
+                return self.space.point_lengths(self.source.block(start, stop), self.space.zeros(stop - start), powers)
+
+            raw = np.zeros(1, np.bool_)
+            self._norms[p] = self.reader.lengths(query, self.source.runs(), powers, raw, self.n)[0]
+        return self._norms[p]
+
+    def inner(self) -> Floats:
+        """Inner products of the rows about zero, from the rows themselves."""
+        if self._inner is None:
+            self._inner = self.gram(-1, np.ones(self.n), origin=False)
+        return self._inner
+
+    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
+        """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
+        space = self.space
+
+        def query(start: int, stop: int) -> Any:
+            block = self.source.block(start, stop)
+            return space.gram(space.with_origin(block) if origin else block, about, inverse_scales)
+
+        return self.reader.total(query, self.source.runs(), (self.n + 1) ** 2)
+
+    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
+        """Some rows of `gram`: little more than a reading, where they are few."""
+
+        def query(start: int, stop: int) -> Any:
+            return self.space.gram_rows(self.source.block(start, stop), about, inverse_scales, which)
+
+        return self.reader.total(query, self.source.runs(), self.n * len(which))

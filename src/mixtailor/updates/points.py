@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
-import numpy as np
-
 from mixtailor._types import Floats
 from mixtailor.kernels.columnwise import Statistic
 
-__all__ = ["Columns", "Combination", "Formula", "Given", "Point", "only_row"]
+__all__ = ["Columns", "Combination", "Formula", "Given", "Point"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +68,3 @@ class Formula(Point):
 
     parts: tuple[Point, ...]
     function: Callable[..., Any]
-
-
-def only_row(weights: Floats) -> int | None:
-    """The row that a combination with these weights equals; None where it equals none.
-
-    Examples
-    --------
-    >>> only_row(np.array([0.0, 1.0, 0.0])), only_row(np.array([0.0, 0.5, 0.0])), only_row(np.array([0.5, 0.5]))
-    (1, None, None)
-    """
-    used = np.nonzero(weights)[0]
-    return int(used[0]) if len(used) == 1 and weights[used[0]] == 1.0 else None

@@ -1,4 +1,7 @@
-"""`Reader`: the one loop over coordinates. Threads, ranks, faults and progress are handled here and nowhere else."""
+"""The one loop over coordinates, `Reader`, and what it does with points: from a point to its coordinates.
+
+Threads, ranks, faults and progress are handled here and nowhere else.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,11 +10,14 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed
 from mixtailor.kernels.norms import added
+from mixtailor.kernels.space import NUMBA, Block
 from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.rows import Broken, Rows
+from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
-__all__ = ["Faulty", "Reader"]
+__all__ = ["Faulty", "Reader", "coordinates_of", "evaluate", "only_row", "values"]
 
 Query = Callable[[int, int], Any]  # what is computed on the coordinates from `start` to `stop`
 Runs = list[tuple[int, int]]
@@ -22,6 +28,8 @@ _SMALL = 1 << 19
 _HELD = 1 << 17
 _LEAST_RUNS = 8
 _LARGEST = float(np.finfo(np.float64).max)
+# Statistics that move with their column.
+_MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed)
 
 
 @final
@@ -189,3 +197,118 @@ class Reader:
             raise Faulty(
                 [self.received[row] for row in changed if row < len(self.received)], next(iter(changed.values()))
             )
+
+
+def only_row(weights: Floats) -> int | None:
+    """The row that a combination with these weights equals; None where it equals none.
+
+    Examples
+    --------
+    >>> only_row(np.array([0.0, 1.0, 0.0])), only_row(np.array([0.0, 0.5, 0.0])), only_row(np.array([0.5, 0.5]))
+    (1, None, None)
+    """
+    used = np.nonzero(weights)[0]
+    return int(used[0]) if len(used) == 1 and weights[used[0]] == 1.0 else None
+
+
+def values(point: Point, start: int, stop: int) -> Any:
+    """A point's coordinates on one range, in float64."""
+    view = point.updates
+    if isinstance(point, Given):
+        first = view.reader.storage.span[0]
+        return view.space.vector(point.vector[start - first : stop - first])
+    if isinstance(point, Formula):
+        return point.function(start, stop, *(values(part, start, stop) for part in point.parts))
+    if isinstance(point, Combination):
+        found, finite = view.space.combine(view.block(start, stop), point.weights)
+    elif isinstance(point, Columns):
+        found, finite = view.space.columns(view.block(start, stop), point.statistic)
+    else:
+        raise TypeError(f"{point!r} is not a point of this package.")
+    view.reader.note(finite)
+    return found
+
+
+def coordinates_of(point: Point, which: Integers) -> Floats:
+    """Single coordinates of a point, in ascending order."""
+    view = point.updates
+    if isinstance(point, (Combination, Columns)):
+        block = Block.of(np.ascontiguousarray(view.source.coordinates(which), np.float64))
+        if isinstance(point, Combination):
+            return np.asarray(NUMBA.combine(block, point.weights)[0])
+        assert isinstance(point, Columns)
+        return np.asarray(NUMBA.columns(block, point.statistic)[0])
+    reader = view.reader
+    if isinstance(point, Given) and reader.group.count == 1:
+        return np.asarray(view.space.host(view.space.vector(point.vector[which])))
+
+    def query(start: int, stop: int) -> Any:
+        found = np.zeros(len(which))
+        here = (which >= start) & (which < stop)
+        if here.any():
+            found[here] = view.space.host(values(point, start, stop))[which[here] - start]
+        return found
+
+    return np.asarray(reader.total(query, view.source.runs(), len(which)))
+
+
+def evaluate(point: Point) -> Any:
+    """A point's coordinates as a new result, flat, in the type of one update. One row is a copy, bit for bit."""
+    view, reader = point.updates, point.updates.reader
+    storage, result = reader.storage, reader.storage.new()
+    if isinstance(point, Combination):
+        _combine(view, point.weights, result)
+    elif isinstance(point, Columns):
+        source = view.source
+        if reader.base and getattr(source, "shared", False) and isinstance(point.statistic, _MOVING):
+            reader.fill(partial(_shifted_columns, reader, point, result), reader.runs())
+        else:
+            reader.fill(partial(_columns, reader, source, point, result), source.runs())
+    else:
+        reader.fill(partial(_values, point, result), storage.runs())
+    return result
+
+
+def _combine(view: Any, weights: Floats, result: Any) -> None:
+    reader = view.reader
+    if not reader.group.alike:
+        # Processes on different processors may differ in the last bit of what they decided from the same numbers.
+        weights = reader.group.agreed(weights)
+    source = view.source
+    if view.basis.stored and not source.made:
+        source, weights = view.basis.source, view.over_basis(weights)
+        row = only_row(weights)
+        if row is not None:
+            view.check_row(row)
+            reader.storage.copy_row(row, result)
+            reader.check_changed()
+            return
+    used = np.nonzero(weights)[0]
+    reader.fill(partial(_combination, reader, source, weights[used], used, result), source.runs())
+
+
+def _combination(reader: Any, source: Any, weights: Floats, used: Integers, result: Any, start: int, stop: int) -> Any:
+    block = source.block(start, stop)
+    if len(used) < source.n:
+        block = reader.space.take(block, used)
+    return reader.space.combine_into(block, weights, reader.storage.window(result, start, stop))
+
+
+def _columns(reader: Any, source: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
+    window = reader.storage.window(result, start, stop)
+    return reader.space.columns_into(source.block(start, stop), point.statistic, window)
+
+
+def _shifted_columns(reader: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
+    """The statistic of the stored rows, less the base: the differences themselves are not made."""
+    space, block = reader.space, reader.block(start, stop)
+    found, finite = space.columns(space.take(block, np.arange(reader.n - 1)), point.statistic)
+    base = space.combine(space.take(block, np.array([reader.n - 1])), np.ones(1))[0]
+    space.store(found - base, reader.storage.window(result, start, stop))
+    return finite
+
+
+def _values(point: Point, result: Any, start: int, stop: int) -> Any:
+    reader = point.updates.reader
+    reader.space.store(values(point, start, stop), reader.storage.window(result, start, stop))
+    return True

@@ -7,11 +7,10 @@ import numpy as np
 
 from mixtailor._types import Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid
-from mixtailor.updates.basis import Basis
 from mixtailor.updates.blocks import Mixed, Taken
-from mixtailor.updates.evaluation import values
-from mixtailor.updates.geometry import FAR, bounded
-from mixtailor.updates.points import Combination, Point, only_row
+from mixtailor.updates.geometry import FAR, Basis, bounded
+from mixtailor.updates.points import Combination, Point
+from mixtailor.updates.reader import only_row, values
 from mixtailor.updates.view import View
 
 __all__ = ["Updates"]
@@ -90,8 +89,7 @@ class Updates(View):
             source.made = True
             places, same = distinct(source.mixing)
             if len(places) < self.n:
-                few = Mixed(self.reader, source.source, source.mixing[places])
-                few.made = True
+                few = Mixed(self.reader, source.source, source.mixing[places], made=True)
                 return Basis(self.reader, few, made_of=(self.basis, weights[places])), same
         return Basis(self.reader, source, made_of=(self.basis, weights)), None
 

@@ -12,13 +12,12 @@ from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.sampling import draw
 from mixtailor.storage.group import ALONE, Group
-from mixtailor.storage.matrix import Matrix
+from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
-from mixtailor.updates.basis import Basis
 from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Taken
-from mixtailor.updates.evaluation import evaluate
+from mixtailor.updates.geometry import Basis
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
-from mixtailor.updates.reader import Reader
+from mixtailor.updates.reader import Reader, evaluate
 
 __all__ = ["Call", "View"]
 
@@ -87,7 +86,8 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         if basis is not None:
             self.basis = basis
         self.source, self.call, self.received = source, call, reader.received
-        self.n, self.d = source.n, reader.storage.d
+        rows = places if weights is None else weights
+        self.n, self.d = source.n if rows is None else len(rows), reader.storage.d
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
         self._known: dict[float, tuple[Floats, float]] = known or {}  # distances between mixed rows, and their unit
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})

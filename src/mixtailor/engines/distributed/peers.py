@@ -24,7 +24,7 @@ from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule, as_rule
 from mixtailor.rules.request import KeySource, OnFault
-from mixtailor.updates.points import only_row
+from mixtailor.updates.reader import only_row
 
 __all__ = ["TYPES", "Peers", "robust_all_reduce"]
 

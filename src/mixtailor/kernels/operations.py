@@ -1,0 +1,137 @@
+"""`Space`: the functions that compute on blocks. A block is all rows of a storage over one range of coordinates.
+
+A storage says where its rows are; its space computes with them. `mixtailor.kernels.space` has these functions for rows
+in memory, and `mixtailor.kernels.tensors` for torch tensors on a device.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor.kernels.columnwise import Statistic
+
+__all__ = ["Space"]
+
+B = TypeVar("B")
+
+
+class Space(ABC, Generic[B]):
+    """The functions that compute on blocks. Lengths and sums are small float64 arrays; vectors stay where the rows are.
+
+    Laws: a block is never written to. Lengths are formed from differences and accumulate in float64. A row with a
+    non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
+    """
+
+    # Lengths.
+
+    @abstractmethod
+    def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
+        """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
+
+    @abstractmethod
+    def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
+        """The l_p distances of the rows to a point, (P, k)."""
+
+    @abstractmethod
+    def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
+        """The l_p distances of the rows to their combination by `weights`, (k,)."""
+
+    # Products.
+
+    @abstractmethod
+    def gram(self, block: B, about: int, inverse_scales: Floats) -> Any:
+        """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
+
+    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Any:
+        """Some rows of `gram`."""
+        return self.gram(block, about, inverse_scales)[which.tolist()]
+
+    @abstractmethod
+    def point_dots(self, block: B, point: Any) -> Any:
+        """Inner products of the rows with a point."""
+
+    @abstractmethod
+    def dot(self, first: Any, second: Any) -> Any:
+        """Inner product of two vectors."""
+
+    @abstractmethod
+    def sketch(self, block: B, start: int, key: int, size: int) -> Any:
+        """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
+
+    # Vectors.
+
+    @abstractmethod
+    def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
+        """The statistic of each column in float64, and whether all entries were finite."""
+
+    @abstractmethod
+    def columns_into(self, block: B, statistic: Statistic, out: Any) -> Any:
+        """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
+
+    @abstractmethod
+    def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
+        """The combination of the rows in float64, and whether it is finite."""
+
+    @abstractmethod
+    def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
+        """As `combine`, written to a window of the result, in its type; whether it is finite."""
+
+    @abstractmethod
+    def zeros(self, width: int) -> Any:
+        """A float64 vector of zeros."""
+
+    @abstractmethod
+    def vector(self, values: Any) -> Any:
+        """A vector from outside, in float64."""
+
+    @abstractmethod
+    def host(self, vector: Any) -> Floats:
+        """A vector as a float64 numpy array."""
+
+    @abstractmethod
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Small results of one shape as one."""
+
+    @abstractmethod
+    def store(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to a window of the result."""
+
+    # Blocks.
+
+    @abstractmethod
+    def mix(self, block: B, weights: Floats) -> B:
+        """The block of the mixed rows, in float64."""
+
+    @abstractmethod
+    def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
+        """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
+
+    @abstractmethod
+    def with_origin(self, block: B) -> B:
+        """The block with one more row, of zeros."""
+
+    @abstractmethod
+    def take(self, block: B, rows: Integers) -> B:
+        """The block with these rows only."""
+
+    @abstractmethod
+    def finite_rows(self, block: B) -> Any:
+        """Which rows have finite entries only."""
+
+    @abstractmethod
+    def matrix(self, block: B) -> Any:
+        """The rows as one new array."""
+
+    @abstractmethod
+    def joined(self, matrices: Sequence[Any]) -> Any:
+        """Matrices of consecutive ranges as one, in the widest of their types."""
+
+    # Passes.
+
+    @abstractmethod
+    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
+        """Run the jobs of a pass. Their results, stacked in order as a numpy array, and whether all was finite.
+
+        Jobs append to `finite` whether the vectors that they made were finite; the list is emptied.
+        """

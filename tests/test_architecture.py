@@ -1,9 +1,17 @@
 """The page on the architecture describes the tree as it is."""
 
+import ast
+import importlib
+import inspect
 import itertools
+import pkgutil
 import re
 import tomllib
+from abc import ABC
 from pathlib import Path
+from typing import Protocol
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -33,3 +41,59 @@ def test_the_picture_has_every_package_in_the_order_that_the_linter_checks() -> 
             seen |= above | below
             assert max(order[name] for name in above) < min(order[name] for name in below), (above, below)
     assert seen == PACKAGES
+
+
+def _sources(*packages: str) -> list[Path]:
+    return [path for package in packages for path in sorted((ROOT / "src" / "mixtailor" / package).rglob("*.py"))]
+
+
+def test_no_rule_knows_the_range_of_float64() -> None:
+    """Rules receive lengths that can be squared and summed, so none compares with the ends of a type's range."""
+    found = []
+    for path in _sources("rules", "preaggregation"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            words = {getattr(node, "attr", None), getattr(node, "id", None)}
+            value = node.value if isinstance(node, ast.Constant) and isinstance(node.value, float) else 1.0
+            if words & {"finfo", "float_info", "frexp", "ldexp", "nextafter"} or not 1e-20 < abs(value or 1.0) < 1e20:
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
+
+
+def test_a_rule_of_one_formula_fits_on_a_page() -> None:
+    """Of krum.py and medoid.py, at most thirty lines are code: the rest is their documentation."""
+    for path in _sources("rules"):
+        if path.name in ("krum.py", "medoid.py"):
+            (rule,) = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+            methods = [node for node in rule.body if isinstance(node, ast.FunctionDef)]
+            assert sum(method.end_lineno - method.lineno + 1 for method in methods) <= 30, path.name
+
+
+@pytest.mark.parametrize("package", ["storage", "intake", "updates"])
+def test_every_class_is_abstract_or_final(package: str) -> None:
+    """Errors excepted: they are caught by their base."""
+    if package != "updates":
+        pytest.importorskip("torch")  # one module of the package is for its tensors
+    top = importlib.import_module(f"mixtailor.{package}")
+    names = [found.name for found in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")]
+    classes = {
+        item
+        for name in names
+        for item in vars(importlib.import_module(name)).values()
+        if inspect.isclass(item) and item.__module__ == name and not issubclass(item, Exception)
+    }
+    assert len(classes) > 2
+    for item in classes:
+        abstract = inspect.isabstract(item) or ABC in item.__bases__ or Protocol in item.__bases__
+        assert getattr(item, "__final__", False) != abstract, item
+
+
+def test_one_import_inside_a_function_among_the_three_packages() -> None:
+    """That of the torch twin, which `import mixtailor` must not load."""
+    found = set()
+    for path in _sources("storage", "intake", "updates"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                inner = [node for node in ast.walk(function) if isinstance(node, ast.ImportFrom)]
+                found |= {(path.name, str(node.module)) for node in inner if str(node.module).startswith("mixtailor")}
+    assert found == {("receive.py", "mixtailor.intake.device")}

@@ -20,7 +20,6 @@ __all__ = ["Observer", "Reputation", "Standing"]
 
 # One row at 1e38 would otherwise be all that a mean tells for ever; `farthest` still says how far it was.
 FAR = 1000.0
-FARTHEST = float(np.finfo(np.float64).max)
 
 HEADINGS = ("worker", "rounds", "selected", "expected", "quarantined", "distance", "farthest")
 
@@ -141,9 +140,10 @@ class Reputation:
         if not len(known):
             return
         unit = median(distances[known]) or float(distances[known].max())
-        for row in known.tolist():
-            # Where all rows are equal, each is at the answer. JSON has no infinity.
-            away = min(float(distances[row]) / unit, FARTHEST) if unit else 0.0
+        with np.errstate(over="ignore"):
+            # Where all updates are equal, each is at the result. JSON has no infinity, so the largest number stands in.
+            lengths = np.nan_to_num(distances[known] / unit) if unit else np.zeros(len(known))
+        for row, away in zip(known.tolist(), lengths.tolist(), strict=True):
             standing = self._standings[names[row]]
             standing.measured += 1
             standing.total += min(away, FAR)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class Unfit(TypeError):
     """What arrived cannot be an update; the message continues a sentence after "is": "of complex numbers"."""
 
 
+@final
 @dataclass(frozen=True)
 class Kind:
     """What one worker's array looks like: its library, type and shape.

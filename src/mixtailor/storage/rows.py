@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels.operations import Space
@@ -16,6 +16,7 @@ RUN_ENTRIES = 1 << 20
 VIEW_ENTRIES = 1 << 17
 
 
+@final
 class Broken(Exception):  # a signal to the pass loop, not an error that a user sees
     """Rows, by their index in this storage, that can no longer be read."""
 

@@ -66,6 +66,7 @@ def bounded(lengths: Floats) -> Floats:
     return np.where(lengths >= _SQUARABLE, np.inf, lengths)
 
 
+@final
 class Centred(NamedTuple):
     """Inner products of some points about one of them, in squares of the unit."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixtailor._checks import MissingPackageError, refuse
-from mixtailor.storage.files.opened import File, FileArray, Unreadable
+from mixtailor.storage.files.opened import File, FileArray, PlainArray, Unreadable
 from mixtailor.storage.kinds import Kind, Unfit
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _part(torch: Any, file: File, members: dict[int, zipfile.ZipInfo], tensor: "
     skipped = tensor.storage_offset() * dtype.itemsize
     if start not in members or skipped + kind.size * dtype.itemsize > members[start].file_size:
         raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
-    return FileArray(file, kind, dtype, start + skipped)
+    return PlainArray(file, kind, dtype, start + skipped)
 
 
 def _check_apart(parts: dict[tuple[object, ...], FileArray]) -> None:

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from mixtailor.storage.files import checkpoints
-from mixtailor.storage.files.opened import CompressedArray, File, FileArray, Unreadable, exactly
+from mixtailor.storage.files.opened import CompressedArray, File, FileArray, PlainArray, Unreadable, exactly
 from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
@@ -54,6 +54,7 @@ def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]
 # .npy
 
 
+@final
 @dataclass(frozen=True)
 class Header:
     """What an `.npy` array says of itself; `size` is how many bytes come before the data."""
@@ -72,7 +73,7 @@ def _npy(file: File) -> FileArray:
     header = npy_header(lambda offset, count: file.read(offset, count), file.size)
     if header.total != file.size:
         raise Unreadable(f"it has {file.size} bytes where its header promises {header.total} ({file.name})")
-    return FileArray(file, header.kind, header.dtype, header.size)
+    return PlainArray(file, header.kind, header.dtype, header.size)
 
 
 def npy_header(read: Callable[[int, int], bytes], limit: int) -> Header:
@@ -148,7 +149,7 @@ def _member(file: File, member: zipfile.ZipInfo) -> FileArray:
     start = _start(file, member)
     header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
     _check_total(file, member, header)
-    return FileArray(file, header.kind, header.dtype, start + header.size)
+    return PlainArray(file, header.kind, header.dtype, start + header.size)
 
 
 def _start(file: File, member: zipfile.ZipInfo) -> int:
@@ -260,4 +261,4 @@ def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, t
     kind = _kind(own, tuple(shape), bits=dtype == "BF16")
     if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
         raise Unreadable(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
-    return FileArray(file, kind, own, start + span[0]), (span[0], span[1])
+    return PlainArray(file, kind, own, start + span[0]), (span[0], span[1])

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, final
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from mixtailor._types import Array
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.strided import Source
 
-__all__ = ["CompressedArray", "File", "FileArray", "Unreadable", "exactly"]
+__all__ = ["CompressedArray", "File", "FileArray", "PlainArray", "Unreadable", "exactly"]
 
 
+@final
 class Unreadable(Unfit):
     """A file that cannot be read, or not as its name and header promise."""
 
@@ -27,6 +28,7 @@ class Unreadable(Unfit):
         super().__init__(f"unreadable: {what}")
 
 
+@final
 class _Handle:
     """An open file and its name: closed when nobody reads it any more."""
 
@@ -67,6 +69,7 @@ class _Handle:
             return os.read(self.number, count)
 
 
+@final
 class File:
     """An open file, read by position: from several threads at once, and never beyond its end.
 
@@ -106,6 +109,7 @@ class File:
         return now.st_ctime_ns != then.st_ctime_ns and now.st_nlink == then.st_nlink
 
 
+@final
 class _Reader(io.RawIOBase):
     """A file that can be read, with a place to read from."""
 
@@ -135,7 +139,7 @@ class _Reader(io.RawIOBase):
 
 
 class FileArray(Source):
-    """An array that lies in a file as it lies in memory.
+    """An array in a file. Abstract: `PlainArray` or `CompressedArray`.
 
     Parameters
     ----------
@@ -151,11 +155,17 @@ class FileArray(Source):
         self.file, self.kind, self.offset = file, kind, offset
         self.dtype, self.bits, self.size = dtype, kind.bits, kind.size
 
+
+@final
+class PlainArray(FileArray):
+    """An array that is in the file as it would be in memory."""
+
     def run(self, start: int, stop: int) -> Array:
         width = self.dtype.itemsize
         return np.frombuffer(self.file.read(self.offset + start * width, (stop - start) * width), self.dtype)
 
 
+@final
 class CompressedArray(FileArray):
     """A compressed array: unpacked from its beginning in every pass, and no more than a run of it is kept."""
 

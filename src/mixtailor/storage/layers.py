@@ -11,7 +11,7 @@ from mixtailor.kernels import sampling, threads
 from mixtailor.kernels.space import LIKE, NUMBA, Block, Pieces, addresses_of
 from mixtailor.storage.kinds import KERNEL_TYPES
 from mixtailor.storage.rows import RUN_ENTRIES, VIEW_ENTRIES, Rows, run_width, split
-from mixtailor.storage.strided import ArraySource, Copied, Strided
+from mixtailor.storage.strided import ArraySource, Converted, Strided
 
 __all__ = ["Layers", "Matrix", "Sections", "fits", "flat_rows"]
 
@@ -158,11 +158,11 @@ class Layers(Rows):
 
     Parameters
     ----------
-    layers : sequence of Matrix or Copied
+    layers : sequence of Matrix or Converted
         One storage for each layer, in the order of the coordinates.
     """
 
-    def __init__(self, layers: Sequence[Matrix | Copied], n: int) -> None:
+    def __init__(self, layers: Sequence[Matrix | Converted], n: int) -> None:
         self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
         self.n, self.d, self.space = n, self.sections.d, NUMBA
         self.single = all(layer.single for layer in layers)

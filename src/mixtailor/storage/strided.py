@@ -1,4 +1,4 @@
-"""Rows that the kernels cannot read in place: half precision, other strides, other types. Copied range by range."""
+"""Rows that the kernels cannot read in place: half precision, other strides, other types. Converted range by range."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from mixtailor.kernels.space import NUMBA, Block, from_bfloat16
 from mixtailor.storage.kinds import recast
 from mixtailor.storage.rows import Rows
 
-__all__ = ["ArraySource", "Copied", "Source", "Strided"]
+__all__ = ["ArraySource", "Converted", "Source", "Strided"]
 
 # Entries of one row that are read at once where a whole row is wanted.
 WHOLE = 1 << 20
@@ -67,7 +67,7 @@ class ArraySource(Source):
         return self.array[which] if self.array.ndim == 1 else self.array.flat[which]
 
 
-class Copied(Rows):
+class Converted(Rows, ABC):
     """n sources of one length: each range is converted to one type and widened to float32 or float64. Abstract.
 
     Parameters
@@ -111,7 +111,7 @@ class Copied(Rows):
         rows = [self._wide(row, self.pick(row, which)) for row in range(self.n)]
         return np.stack(rows).astype(self.tile, copy=False)
 
-    def only(self, rows: Sequence[int]) -> "Copied":
+    def only(self, rows: Sequence[int]) -> "Converted":
         return type(self)([self.sources[row] for row in rows], self.dtype, self.bits)
 
     def new(self) -> Any:
@@ -131,5 +131,5 @@ class Copied(Rows):
 
 
 @final
-class Strided(Copied):
+class Strided(Converted):
     """n arrays in memory, of any type and strides."""

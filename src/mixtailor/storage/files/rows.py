@@ -8,13 +8,13 @@ import numpy as np
 from mixtailor._types import Array, Integers
 from mixtailor.storage.files.opened import CompressedArray, FileArray, Unreadable
 from mixtailor.storage.rows import RUN_ENTRIES, Broken, run_width, split
-from mixtailor.storage.strided import Copied
+from mixtailor.storage.strided import Converted
 
 __all__ = ["FileRows"]
 
 
 @final
-class FileRows(Copied):
+class FileRows(Converted):
     """One array of n files. Extra memory is a range of all rows."""
 
     in_memory: ClassVar[bool] = False

@@ -81,7 +81,7 @@ def facts(entry: Any) -> list[tuple[str, str]]:
     kappa = coefficient(entry)
     known = [("Name", f"`{entry.name}`")]
     if isinstance(entry, _catalogue.RuleEntry):
-        known += [("Needs", entry.requirement), ("Withstands", entry.withstands)]
+        known += [("Needs", entry.requirement), ("Tolerates", entry.withstands)]
         label = "Coefficient κ, p = 2"
     else:
         known += [("n, f behind it", entry.after)]
@@ -155,7 +155,7 @@ def rule_table(docs: str) -> str:
         )
         for entry in _catalogue.rules()
     ]
-    return rows(("Rule", "Needs", "Withstands", "Cost", "Coefficient κ (p = 2)", "Reference"), lines)
+    return rows(("Rule", "Needs", "Tolerates", "Cost", "Coefficient κ (p = 2)", "Reference"), lines)
 
 
 def preaggregation_table(docs: str) -> str:

@@ -16,7 +16,7 @@ def test_by_hand() -> None:
 
 def test_it_needs_to_be_told() -> None:
     """It guesses nothing."""
-    with pytest.raises(ValueError, match=r"Omniscient needs to be told which rows are honest.*honest="):
+    with pytest.raises(ValueError, match=r"Omniscient needs the indices of the honest updates.*honest="):
         Omniscient()(np.eye(3))
     with pytest.raises(ValueError, match="at least one honest row"):
         Omniscient()(np.eye(3), honest=[])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.rules.reputation import distances_from_answer
+from mixtailor.rules.reputation import distances_from_result
 from mixtailor.updates import Updates
 
 ROWS = np.random.default_rng(0).normal(size=(12, 30))
@@ -47,8 +47,8 @@ def test_unknown_distances_are_none_until_asked(rule):
     reputation.observe(result)
     assert reputation[0].measured == 0 and reputation[0].distance is None
     expected = far(ROWS, result.update)
-    assert distances_from_answer(result, ROWS) == pytest.approx(expected)
-    assert distances_from_answer(result, list(ROWS)) == pytest.approx(expected)
+    assert distances_from_result(result, ROWS) == pytest.approx(expected)
+    assert distances_from_result(result, list(ROWS)) == pytest.approx(expected)
     reputation.observe(result, ROWS)
     assert [reputation[k].distance for k in range(12)] == pytest.approx(expected / np.median(expected))
 
@@ -148,10 +148,10 @@ def test_rows_that_a_rule_did_not_read_do_not_stop_the_observer():
     sent = ROWS.copy()
     result = mt.Mean().aggregate(sent)
     sent[3] = np.nan
-    found = distances_from_answer(result, sent)
+    found = distances_from_result(result, sent)
     assert np.isnan(found[3]) and np.isfinite(np.delete(found, 3)).all()
     nothing = np.full_like(ROWS, np.nan)
-    assert np.isnan(distances_from_answer(result, nothing)).all()
+    assert np.isnan(distances_from_result(result, nothing)).all()
     reputation = mt.Reputation()
     reputation.observe(result, nothing)
     assert reputation[0].rounds == 1 and reputation[0].measured == 0
@@ -161,7 +161,7 @@ def test_layers_and_wrong_shapes_are_measured():
     sent = [{"a": row[:10], "b": row[10:].reshape(4, 5)} for row in ROWS]
     sent[2] = {"a": ROWS[2][:10]}
     result = mt.TrimmedMean(2).aggregate(sent)
-    found = distances_from_answer(result, sent)
+    found = distances_from_result(result, sent)
     answer = np.concatenate([result.update["a"], result.update["b"].ravel()])
     expected = far(ROWS, answer)
     assert np.isnan(found[2]) and np.delete(found, 2) == pytest.approx(np.delete(expected, 2))

@@ -38,7 +38,7 @@ class Arrival:
     group : Group
         The processes that share the coordinates.
     watch : callable, optional
-        Is told after each range of coordinates which share of all was read.
+        Called after each range of coordinates with the share of all that it was.
     """
 
     storage: Rows

@@ -59,7 +59,7 @@ class Leaves:
         return cls(layout, arrays, bits, tuple(index for index, row in enumerate(rows) if row is not None))
 
     @classmethod
-    def alike(cls, updates: Sequence[Any]) -> "Leaves | None":
+    def of_one_structure(cls, updates: Sequence[Any]) -> "Leaves | None":
         """From updates that all have the structure of the first, type by type; None where one has not."""
         try:
             first = structure_of(updates[0])
@@ -171,7 +171,7 @@ def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, lis
 
 def leaves_of(updates: Sequence[Any]) -> tuple[Leaves, dict[int, str]]:
     """The arrays of n updates, and what is wrong with those that differ from most."""
-    leaves = Leaves.alike(updates)
+    leaves = Leaves.of_one_structure(updates)
     if leaves is not None:
         return leaves, {}
     rows, faults = structures_of(updates, structure_of)

@@ -49,22 +49,22 @@ def nearest(distances: Array, count: int) -> Array:
 def distinct(matrix: Array) -> tuple[Array, Array]:
     """Where the rows of a small matrix are that equal no earlier one, and for each row which of these it equals."""
     n = len(matrix)
-    places, alike = np.empty(n, np.int64), np.empty(n, np.int64)
+    places, same = np.empty(n, np.int64), np.empty(n, np.int64)
     count = 0
     for i in range(n):
-        alike[i] = -1
+        same[i] = -1
         for k in range(count):
             other, column = places[k], 0
             while column < matrix.shape[1] and matrix[i, column] == matrix[other, column]:
                 column += 1
             if column == matrix.shape[1]:
-                alike[i] = k
+                same[i] = k
                 break
-        if alike[i] < 0:
-            alike[i] = count
+        if same[i] < 0:
+            same[i] = count
             places[count] = i
             count += 1
-    return places[:count], alike
+    return places[:count], same
 
 
 @kernel

@@ -35,7 +35,7 @@ class Clipping(PreAggregation):
 
     Notes
     -----
-    A fixed radius makes no rule robust, and one below the honest lengths biases the answer: that is what `ARC` was made
+    A fixed radius makes no rule robust, and one below the honest lengths biases the result: that is what `ARC` was made
     for. Norms are taken with scaling, so that a row at 1e38 comes out at the radius and not at zero; only a row
     beyond 1e140, which float64 alone can hold, becomes a row of zeros.
 

@@ -18,7 +18,7 @@ class Resampling(PreAggregation):
 
     .. math:: y_i = \frac1s \sum_{k=1}^{s} x_{j_{ik}}
 
-    Of n rows with f faulty ones it makes n rows, of which up to s f hold a faulty one: the rule behind it is told s f,
+    Of n rows with f faulty ones it makes n rows, of which up to s f hold a faulty one: the rule behind it gets s f,
     or, with ``f_after="declared"``, keeps the f it has, as in the MixTailor paper's experiments. Cost: none of its own,
     since means are made block by block.
 

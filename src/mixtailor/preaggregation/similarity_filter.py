@@ -16,7 +16,7 @@ __all__ = ["SimilarityFilter"]
 
 @dataclass(frozen=True)
 class SimilarityFilter(PreAggregation):
-    r"""Rows that are too similar to another row leave: an answer to attackers who all send the same.
+    r"""Rows that are too similar to another row are removed: a defence against attackers who all send the same.
 
     .. math:: \{x_i : \lVert x_i - x_j \rVert_p \ge \epsilon \text{ for all } j \ne i\}
 

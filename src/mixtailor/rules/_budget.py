@@ -6,7 +6,7 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Counts the nodes of a search, and ends it when they are spent: an unproven answer is never given.
+    """Counts the nodes of a search, and ends it when they are spent: an unproven result is never given.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""When an answer is released: at once, or at moments that do not tell which rule was drawn."""
+"""When a result is released: at once, or at moments that do not tell which rule was drawn."""
 
 import math
 import time
@@ -8,7 +8,7 @@ __all__ = ["released"]
 
 
 class released:  # lower case, to be read as a word
-    """Leave this block, by an answer or by an error, a whole number of `every` seconds after it was entered.
+    """Leave this block, by a result or by an error, a whole number of `every` seconds after it was entered.
 
     None leaves at once. An interruption from the keyboard is not held back.
     """

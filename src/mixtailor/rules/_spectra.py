@@ -84,7 +84,7 @@ def _top(matrix: Floats) -> tuple[float, Floats]:
     if len(matrix) >= _LANCZOS_FROM:
         from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-        try:  # started at the row that spreads most: the same answer each time
+        try:  # started at the row that spreads most: the same result each time
             values, vectors = eigsh(unit, k=1, which="LA", v0=unit[:, int(np.argmax(np.diag(unit)))])
         except ArpackNoConvergence:
             values, vectors = np.linalg.eigh(unit)

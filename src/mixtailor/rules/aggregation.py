@@ -1,4 +1,4 @@
-"""`Aggregation`: the answer and what happened on the way to it."""
+"""`Aggregation`: the result and what happened on the way to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,24 +27,24 @@ class Quarantined:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """What a rule answered and why. Row indices are of the rows as received.
+    """The result of a rule, and why. Row indices are of the rows as received.
 
     Attributes
     ----------
     update : Any
-        The answer, in the form that one worker's update had; None where `on_fault="skip"` skipped the round.
+        The result, in the form that one worker's update had; None where `on_fault="skip"` skipped the round.
     rule : object
         The rule that was applied; of a MixTailor, the one that was drawn.
     n : int
         How many rows were received.
     weights : array or None
-        The weight of each received row in the answer; None where the answer is no combination of rows.
+        The weight of each received row in the result; None where the result is no combination of rows.
     selected : tuple of int or None
         The rows that the rule chose, where it chooses.
     scores : array or None
         The score of each received row, where the rule scores; NaN for rows that were quarantined.
     distances : array or None
-        How far each received row was from the answer, where the rule's own questions tell, in the norm that it asked
+        How far each received row was from the result, where the rule's own queries tell, in the norm that it asked
         in; NaN for rows that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
     quarantined : tuple of Quarantined
         Rows that left because they prove a fault, and why.

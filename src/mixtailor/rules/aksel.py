@@ -18,7 +18,7 @@ class Aksel(Rule):
     .. math:: \frac{1}{|B|} \sum_{i \in B} x_i, \qquad
         B = \{i : \lVert x_i - c \rVert_2 \le \operatorname{median}_j \lVert x_j - c \rVert_2\}
 
-    where c is the coordinate-wise median. Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is
+    where c is the coordinate-wise median. Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is
     declared. Cost O(n log^2 n d).
 
     Examples

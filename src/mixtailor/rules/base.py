@@ -124,7 +124,7 @@ class Rule(Part):
         wanted = Request.of(request)
         with released(self._held):
             # No local name keeps the round: its memory is freed before the result is released.
-            return _told(_Round(self, updates, wanted))
+            return _reported(_Round(self, updates, wanted))
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
         """Settle the rule and the key, once per call, after the updates have arrived.
@@ -149,23 +149,23 @@ class Rule(Part):
         """The laws that do not hold, and why."""
         return self.lacks
 
-    def lowered(self, n: int, gone: int) -> "Rule":
-        """The rule for the n updates that are left after `gone` were removed.
+    def lowered(self, n: int, removed: int) -> "Rule":
+        """The rule for the n updates that are left after `removed` others.
 
-        f is lowered one by one, by at most `gone`, until the requirement holds.
+        f is lowered one by one, by at most `removed`, until the requirement holds.
         """
         f = self.declared_f()
         if f is None:
             return self
-        for lower in range(min(gone, f) + 1):
+        for lower in range(min(removed, f) + 1):
             candidate = self.with_f(f - lower)
             if candidate.min_rows() <= n:
                 break
         return candidate
 
 
-def _told(call: "_Round") -> Aggregation:
-    return call.told(call.run())
+def _reported(call: "_Round") -> Aggregation:
+    return call.report(call.run())
 
 
 class _Result(NamedTuple):
@@ -231,7 +231,7 @@ class _Round:
     def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
         return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
 
-    def told(self, result: "_Result") -> Aggregation:
+    def report(self, result: "_Result") -> Aggregation:
         """The result with what happened. As much work as a small rule, so that a plain call leaves it out."""
         rule, point, update, updates, faults = result
         if point is None:

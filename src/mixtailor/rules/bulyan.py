@@ -51,7 +51,7 @@ class Bulyan(Rule):
     implementation picks the same row many times; here picks differ.
 
     With the plain mean as second phase, which the pool of the MixTailor paper has, this rule is **not robust**: two
-    identical far rows are picked last and move the answer without bound.
+    identical far rows are picked last and move the result without bound.
 
     References
     ----------

@@ -22,7 +22,7 @@ class CenteredClipping(Rule):
 
     .. math:: v \leftarrow v + \frac1n \sum_i (x_i - v) \min\left(1, \frac{\tau}{\lVert x_i - v \rVert_2}\right)
 
-    It starts at the ``reference=`` given with the call, which in the paper is the answer of the round before. Without
+    It starts at the ``reference=`` given with the call, which in the paper is the result of the round before. Without
     one it starts at the medoid, the row whose ``floor(n/2)``-th nearest other row is closest: fewer than half of the
     rows cannot move it, and it costs nothing beyond the distances. Needs ``n >= 1``; no f is declared. Cost O(n^2 d)
     for any number of iterations, since all but the first run on the n x n inner products, and O(nd) for one iteration
@@ -46,10 +46,10 @@ class CenteredClipping(Rule):
 
     Notes
     -----
-    Other libraries start at zero where there is no last answer, which a `reference` of zeros gives: far from the rows,
+    Other libraries start at zero where there is no last result, which a `reference` of zeros gives: far from the rows,
     one step from there is `tau` long at most. One row moves a step by no more than ``tau / n``, whatever it holds. The
     published guarantee speaks of the distance from the start to the honest mean, so that there is no coefficient. With
-    a reference, adding a vector to all rows adds it to the answer where it is added to the reference too.
+    a reference, adding a vector to all rows adds it to the result where it is added to the reference too.
 
     References
     ----------

@@ -23,7 +23,7 @@ class DnC(Rule):
 
     .. math:: s_i = \langle x_i - \bar x, v \rangle^2
 
-    leave, and the answer is the mean of the rows that no sample dropped. Needs ``n >= 2f + 1``. Cost
+    leave, and the result is the mean of the rows that no sample dropped. Needs ``n >= 2f + 1``. Cost
     O(iterations n^2 coordinates) and one reading of the rows that are kept.
 
     Parameters
@@ -44,7 +44,7 @@ class DnC(Rule):
 
     Notes
     -----
-    The paper does not say what the answer is when every row is dropped by some sample, which takes
+    The paper does not say what the result is when every row is dropped by some sample, which takes
     ``iterations * floor(fraction f) >= n``: here it is the mean of the rows that the fewest samples dropped. Of equal
     scores the lower row index stays.
 

@@ -22,7 +22,7 @@ class FLTrust(Rule):
        \qquad s_i = \max\left(0, \frac{\langle x_i, g \rangle}{\lVert x_i \rVert \lVert g \rVert}\right)
 
     where g is an update that the server computed on clean data of its own, given as ``reference=`` with the call. Needs
-    ``n >= 1`` and withstands any number of rows, so that no f is declared. Cost O(nd).
+    ``n >= 1`` and tolerates any number of rows, so that no f is declared. Cost O(nd).
 
     Examples
     --------
@@ -32,10 +32,10 @@ class FLTrust(Rule):
 
     Notes
     -----
-    The answer is never longer than g and never points away from it, whatever the rows are; how good it is rests on g
+    The result is never longer than g and never points away from it, whatever the rows are; how good it is rests on g
     alone. The paper divides by the sum of the scores without saying what happens when it is zero: here, where no row
-    points where g points, the answer is zero, and the round makes no step. A row of zeros has score zero. Where g is
-    longer than the largest number of the rows' type, the answer is as long as that number, or it could not be held.
+    points where g points, the result is zero, and the round makes no step. A row of zeros has score zero. Where g is
+    longer than the largest number of the rows' type, the result is as long as that number, or it could not be held.
 
     References
     ----------
@@ -46,7 +46,7 @@ class FLTrust(Rule):
     cost: ClassVar[str] = "O(n d)"
     lacks: ClassVar[Mapping[str, str]] = {
         "translation": "angles are between vectors from the origin",
-        "scale": "the answer has the length of the reference",
+        "scale": "the result has the length of the reference",
     }
 
     def min_rows(self) -> int:

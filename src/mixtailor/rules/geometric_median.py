@@ -28,7 +28,7 @@ class GeometricMedian(Rule):
 
     .. math:: z \leftarrow \frac{\sum_i w_i x_i}{\sum_i w_i}, \qquad w_i = \frac{1}{\max(\lVert x_i - z \rVert_p, \nu)}
 
-    Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is declared. Cost O(n^2 d) for p = 2,
+    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(n^2 d) for p = 2,
     where all iterations run on the n x n inner products, else O(nd) an iteration.
 
     Parameters
@@ -52,7 +52,7 @@ class GeometricMedian(Rule):
     The iteration starts at the mean of the ``floor(n/2) + 1`` rows nearest to the medoid (p = 2) or at the
     coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre. A
     start at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing
-    makes the answer the mean for small gradients. Where the median distance is 0, the start is the answer.
+    makes the result the mean for small gradients. Where the median distance is 0, the start is the result.
 
     With p other than 2 the weights are 1 / distance in l_p: bounded influence, but not the minimiser of the sum of l_p
     distances, and convergence is not guaranteed. A pass over the data costs more than anything done with n weights, so

@@ -32,7 +32,7 @@ class MDA(Rule):
     f : int
         How many rows may be Byzantine.
     budget : int
-        How many nodes the search may visit. Beyond it an error is raised, never an unproven answer given.
+        How many nodes the search may visit. Beyond it an error is raised, an unproven result is never given.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class MDA(Rule):
     rows are ordered by the sum of their distances to the n - f - 1 nearest others, then by index, and the
     lexicographically first set wins: it keeps the rows that lie deepest, and the order of the rows does not matter.
 
-    Farhadkhani et al. [2]_ show that the answer is at most ``2f / (n - f)`` honest diameters from the honest mean. The
+    Farhadkhani et al. [2]_ show that the result is at most ``2f / (n - f)`` honest diameters from the honest mean. The
     coefficient ``8 f^2 / (n - f)`` is ours and follows, since the square of the honest diameter is at most
     ``2 (n - f)`` times the honest variance.
 

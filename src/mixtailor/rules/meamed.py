@@ -36,7 +36,7 @@ class Meamed(Rule):
 
     The coefficient is ours: :math:`\frac{4 f}{n - f} (1 + \kappa)` with the :math:`\kappa` of the median. At most f
     honest values are left out, and what is taken in the place of :math:`x_i` is no farther from the median c than it,
-    so that the answer is off by at most :math:`\frac{1}{n - f} \sum 2 |x_i - c|` over f honest values, and Cauchy's
+    so that the result is off by at most :math:`\frac{1}{n - f} \sum 2 |x_i - c|` over f honest values, and Cauchy's
     inequality does the rest.
 
     References

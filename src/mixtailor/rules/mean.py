@@ -15,7 +15,7 @@ class Mean(Rule):
 
     .. math:: \frac1n \sum_i x_i
 
-    Needs ``n >= 1``. Cost O(nd). Withstands no Byzantine row.
+    Needs ``n >= 1``. Cost O(nd). Tolerates no Byzantine row.
 
     Examples
     --------

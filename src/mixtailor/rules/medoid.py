@@ -18,7 +18,7 @@ class Medoid(Rule):
 
     .. math:: i^* = \arg\min_i \sum_j \lVert x_i - x_j \rVert_p
 
-    Needs ``n >= 1`` and withstands fewer than half of the rows, so that no f is declared. Cost O(n^2 d).
+    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(n^2 d).
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class MoNNA(Rule):
     -----
     The paper has no server: each node averages what is nearest to its own vector, which is one of the n. Here the
     trusted vector comes with the call, ``reference=``, and to play a node, give it its own row. Some libraries take the
-    row of a fixed index as trusted; an attacker who gets that index owns the answer. The momentum of the paper's
+    row of a fixed index as trusted; an attacker who gets that index owns the result. The momentum of the paper's
     name belongs to the workers.
 
     All that is averaged is at most as far from the reference as the farthest honest row. The paper's guarantee is

@@ -45,7 +45,7 @@ class MultiKrum(Rule):
     -----
     The paper leaves m to the user, between Krum (1) and the mean (n). Others take ``m = n - f - 2``, the largest m
     that El Mhamdi et al. [2]_ prove resilient, or ``m = n - f``, the number of honest rows, which is the default here.
-    All scores are those of one pass: some libraries score anew after each row they pick, which is a different rule.
+    All scores are those of one pass: some libraries score again after each row they pick, which is a different rule.
     Ties go to the row of the lower index. No coefficient is published, but m = 1 is `Krum`, whose coefficient it has.
 
     References

@@ -12,11 +12,11 @@ __all__ = ["Omniscient"]
 
 @dataclass(frozen=True)
 class Omniscient(Rule):
-    r"""The mean of the honest rows, which it is told: the yardstick that no rule can know.
+    r"""The mean of the honest rows, which the caller names: a yardstick, since no rule can know them.
 
     .. math:: \frac{1}{|H|} \sum_{i \in H} x_i
 
-    Needs ``n >= 1`` and to be told the honest rows H with the call. Cost O(n d).
+    Needs ``n >= 1`` and the indices of the honest rows H with the call. Cost O(n d).
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Omniscient(Rule):
     def decide(self, updates: Updates) -> Point:
         honest = updates.call.honest
         if honest is None:
-            refuse("Omniscient needs to be told which rows are honest. Pass them with the call: honest=[0, 1, ...].")
+            refuse("Omniscient needs the indices of the honest updates and got none. Give them: honest=[0, 1, ...].")
         if not honest:
             refuse("Omniscient needs at least one honest row among those that are left and got none.")
         return updates.everything.mean(honest)

@@ -137,7 +137,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
         return max((seconds for seconds in asked if seconds is not None), default=None)
 
     def _check_parameters(self) -> None:
-        """Refuse wrong arguments at construction: f and p are checked alike everywhere."""
+        """Refuse wrong arguments at construction: f and p are checked in the same way everywhere."""
         name = type(self).__name__
         f, p = getattr(self, "f", None), getattr(self, "p", None)
         if f is not None:

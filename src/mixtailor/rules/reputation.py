@@ -1,4 +1,4 @@
-"""`Reputation`: who was chosen, who was taken out, and how far each was from the answer, over many rounds."""
+"""`Reputation`: who was selected, who was quarantined, and how far each was from the result, over many rounds."""
 
 import json
 import math
@@ -25,7 +25,7 @@ HEADINGS = ("worker", "rounds", "selected", "expected", "quarantined", "distance
 
 
 class Observer(Protocol):
-    """Who hears of every aggregation: a `Reputation`, or anything else with this method."""
+    """A callback for every aggregation: a `Reputation`, or anything else with this method."""
 
     def observe(
         self, aggregation: Aggregation, updates: Any = None, *, workers: Sequence[object] | None = None
@@ -41,11 +41,11 @@ class Standing:
     rounds : int
         In how many it took part.
     selected, expected : int, float
-        How often it was selected by rules that choose, and how often it would have been had they cast lots.
+        How often it was selected by rules that choose, and how often it would have been by chance.
     quarantined : int
-        How often it was taken out for a proven fault.
+        How often it was removed for a proven fault.
     measured : int
-        In how many rounds its distance from the answer is known.
+        In how many rounds its distance from the result is known.
     total, farthest : float
         The sum and the largest of these distances, in units of the median distance of the round.
     """
@@ -60,7 +60,7 @@ class Standing:
 
     @property
     def distance(self) -> float | None:
-        """The mean distance from the answer: 1 is that of the round's median row, and 1,000 the most that counts."""
+        """The mean distance from the result: 1 is that of the round's median row, and 1,000 the most that counts."""
         return self.total / self.measured if self.measured else None
 
 
@@ -68,7 +68,7 @@ class Reputation:
     r"""An account of every worker over the rounds, for people to look at. No rule reads it.
 
     The distance of worker i in a round is :math:`\lVert x_i - U \rVert / \mathrm{median}_j \lVert x_j - U \rVert`, so
-    that rounds with large and with small updates count alike.
+    that rounds with large and with small updates count equally.
 
     Examples
     --------
@@ -89,11 +89,11 @@ class Reputation:
 
     Notes
     -----
-    Distances that the rule's own questions give are free, and `Aggregation.distances` has them: those of rules that
-    answer with rows, or with combinations of rows whose distances they asked for. For the others, give the updates, and
+    Distances that the rule's own queries give are free, and `Aggregation.distances` has them: those of rules that
+    return updates, or combinations of updates whose distances they queried. For the others, give the updates, and
     they are read once more. With l_p rules the distances are in that norm.
 
-    A worker that is far is not thereby a liar, and a liar need not be far: `docs/security.md` says what follows.
+    A worker that is far need not be Byzantine, and a Byzantine worker need not be far: see `docs/security.md`.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Reputation:
         gone = {item.row for item in aggregation.quarantined}
         distances = aggregation.distances
         if distances is None and updates is not None and aggregation.update is not None:
-            distances = distances_from_answer(aggregation, updates)
+            distances = distances_from_result(aggregation, updates)
         chosen = aggregation.selected if aggregation.update is not None else None
         if chosen is not None and len(chosen) == aggregation.n - len(gone):
             chosen = None  # all of them are no choice
@@ -153,7 +153,7 @@ class Reputation:
         return self._standings[str(worker)]
 
     def __iter__(self) -> Iterator[str]:
-        """The workers' names: most often quarantined first, then the farthest from the answers."""
+        """The workers' names: most often quarantined first, then the farthest from the results."""
         return iter(sorted(self._standings, key=lambda name: _order(self._standings[name])))
 
     def __len__(self) -> int:
@@ -218,10 +218,10 @@ class Reputation:
         return f"<Reputation of {len(self)} workers>"
 
 
-def distances_from_answer(aggregation: Aggregation, updates: Any) -> Floats:
-    """How far each row is from the answer, by one reading; NaN for rows that are not finite or were taken out."""
+def distances_from_result(aggregation: Aggregation, updates: Any) -> Floats:
+    """How far each row is from the result, by one reading; NaN for rows that are not finite or were removed."""
     arrival = receive(updates)
-    answer = arrival.flatten(aggregation.update)
+    result = arrival.flatten(aggregation.update)
     gone = {item.row for item in aggregation.quarantined}
     found = np.full(aggregation.n, np.nan)
     while True:
@@ -230,7 +230,7 @@ def distances_from_answer(aggregation: Aggregation, updates: Any) -> Floats:
             return found
         rows = Updates.arrived(arrival).only(left)
         try:
-            found[list(rows.received)] = rows.distances_to(rows.given(answer))
+            found[list(rows.received)] = rows.distances_to(rows.given(result))
         except Faulty as faulty:  # of a row that the rule did not read
             gone.update(faulty.rows)
             continue

@@ -35,7 +35,7 @@ class SMEA(Rule):
     f : int
         How many rows may be Byzantine.
     budget : int
-        How many nodes the search may visit. Beyond it an error is raised, never an unproven answer given.
+        How many nodes the search may visit. Beyond it an error is raised, an unproven result is never given.
 
     Examples
     --------
@@ -57,9 +57,9 @@ class SMEA(Rule):
     pivots to find. Other libraries try all subsets, C(n, f) of them. Of sets that are equal up to rounding (1e-9), the
     lexicographically first wins.
 
-    The hard rows are those that spread alike in all directions: of these, f = 9 of n = 20 or f = 4 of n = 100 stay
+    The hard rows are those that spread equally in all directions: of these, f = 9 of n = 20 or f = 4 of n = 100 stay
     well within the default budget, f = 10 of n = 50 does not. Whoever sends rows can make a search long, so a server
-    that must answer has another rule at hand.
+    that must give a result has another rule at hand.
 
     References
     ----------

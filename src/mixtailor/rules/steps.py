@@ -73,8 +73,7 @@ def side_by_side(runs: Sequence[Steps], updates: Updates) -> list[Point]:
 
     def advance(place: int, distances: Floats | None) -> None:
         try:
-            # The first step has nothing to be sent, which generators take as None.
-            waiting[place] = runs[place].send(distances)  # type: ignore[arg-type]
+            waiting[place] = runs[place].send(distances)  # type: ignore[arg-type]  # None starts a generator
         except StopIteration as stop:
             waiting.pop(place, None)
             found[place] = stop.value

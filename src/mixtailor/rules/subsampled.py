@@ -46,7 +46,7 @@ class Subsampled(Rule):
     so that f does not shrink while the number of rows does. It is here to be compared with.
 
     Rows that are not drawn are not read, and not missed if they are not finite. Where rows leave because they prove a
-    fault, k rows are drawn anew from those left, or all of them are taken.
+    fault, k rows are drawn again from those left, or all of them are used.
 
     References
     ----------

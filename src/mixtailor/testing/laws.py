@@ -67,10 +67,10 @@ class Case:
         return cls(rows, rule.tolerates(n), seed)
 
     def ask(self, rule: Rule, rows: Any, *, reference: Any = None, seed: int | None = None, **side: Any) -> Aggregation:
-        """The rule's answer on other rows with this case's side knowledge."""
+        """The rule's result on other rows with this case's side knowledge."""
         honest = side.pop("honest", range(len(self.rows) - self.f))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair answer here
+            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair result here
             warnings.simplefilter("ignore", UserWarning)  # and so is a pool that n makes smaller
             return rule.aggregate(
                 rows,
@@ -92,7 +92,7 @@ def _close(one: Any, other: Any, rows: Floats, law: str, rule: Rule, tolerance: 
     apart = float(np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64)).max(initial=0.0))
     if not apart <= tolerance * spread:
         raise LawError(
-            f"{rule!r} breaks the law {law!r}: answers differ by {apart:.3g} where rows spread {spread:.3g}."
+            f"{rule!r} breaks the law {law!r}: results differ by {apart:.3g} where rows spread {spread:.3g}."
         )
 
 
@@ -106,18 +106,18 @@ def permutation(rule: Rule, case: Case) -> None:
         if not _tied(here):
             _close(here.update, moved.update, case.rows, "permutation", rule)
         return
-    answers = np.stack([case.ask(rule, case.rows, seed=seed).update for seed in range(150)])
-    moved_answers = np.stack(
+    results = np.stack([case.ask(rule, case.rows, seed=seed).update for seed in range(150)])
+    moved_results = np.stack(
         [case.ask(rule, case.rows[order], seed=1000 + seed, honest=honest).update for seed in range(150)]
     )
-    error = np.sqrt((answers.var(axis=0) + moved_answers.var(axis=0)) / 150) + 1e-9
-    far = float((np.abs(answers.mean(axis=0) - moved_answers.mean(axis=0)) / error).max())
+    error = np.sqrt((results.var(axis=0) + moved_results.var(axis=0)) / 150) + 1e-9
+    far = float((np.abs(results.mean(axis=0) - moved_results.mean(axis=0)) / error).max())
     if far > 6.0:
         raise LawError(f"{rule!r} breaks the law 'permutation' in distribution: means differ by {far:.1f} errors.")
 
 
 def _tied(result: Aggregation) -> bool:
-    """Whether two rows have the best score alike: then it is the index that decides, by definition."""
+    """Whether two rows have the same best score: then it is the index that decides, by definition."""
     if result.scores is None or result.selected is None or len(result.scores) < 2:
         return False
     best, second = np.partition(result.scores, 1)[:2]
@@ -130,40 +130,40 @@ def _random(rule: Rule, case: Case) -> bool:
 
 
 def translation(rule: Rule, case: Case) -> None:
-    """Adding a vector to all rows adds it to the answer."""
+    """Adding a vector to all rows adds it to the result."""
     shift = np.round(np.random.default_rng(case.seed + 2).normal(size=case.rows.shape[1]) * 2**10) / 2**8
     moved = case.ask(rule, case.rows + shift, reference=case.reference + shift).update
     _close(case.ask(rule, case.rows).update + shift, moved, case.rows, "translation", rule)
 
 
 def scale(rule: Rule, case: Case) -> None:
-    """Scaling all rows by a positive number scales the answer."""
+    """Scaling all rows by a positive number scales the result."""
     for factor in (2.0**-20, 2.0**10):
         moved = case.ask(rule, case.rows * factor, reference=case.reference * factor).update
         _close(case.ask(rule, case.rows).update, moved / factor, case.rows, "scale", rule)
 
 
 def purity(rule: Rule, case: Case) -> None:
-    """The input is not written to, the answer does not alias it, and asking twice gives the same bits."""
+    """The input is not written to, the result does not alias it, and asking twice gives the same bits."""
     rows = case.rows.copy()
-    before, answer = rows.copy(), case.ask(rule, rows).update
+    before, result = rows.copy(), case.ask(rule, rows).update
     if not np.array_equal(rows, before):
         raise LawError(f"{rule!r} breaks the law 'purity': it writes to its input.")
-    if np.shares_memory(answer, rows):
-        raise LawError(f"{rule!r} breaks the law 'purity': its answer is a view of its input.")
-    if not np.array_equal(answer, case.ask(rule, rows).update):
-        raise LawError(f"{rule!r} breaks the law 'purity': asked twice with one key, it answers differently.")
+    if np.shares_memory(result, rows):
+        raise LawError(f"{rule!r} breaks the law 'purity': its result is a view of its input.")
+    if not np.array_equal(result, case.ask(rule, rows).update):
+        raise LawError(f"{rule!r} breaks the law 'purity': called twice with one key, it gives two results.")
 
 
 def types(rule: Rule, case: Case) -> None:
     """float32 in, float32 out, and likewise for the others; the values agree as far as the type goes."""
     exact = case.ask(rule, case.rows).update
     for dtype, tolerance in ((np.float32, 1e-5), (np.float16, 2e-2)):
-        answer = case.ask(rule, case.rows.astype(dtype)).update
-        if answer.dtype != dtype:
-            raise LawError(f"{rule!r} breaks the law 'types': {np.dtype(dtype)} in, {answer.dtype} out.")
+        result = case.ask(rule, case.rows.astype(dtype)).update
+        if result.dtype != dtype:
+            raise LawError(f"{rule!r} breaks the law 'types': {np.dtype(dtype)} in, {result.dtype} out.")
         if dtype is np.float32:
-            _close(exact, answer, case.rows, "types", rule, tolerance)
+            _close(exact, result, case.rows, "types", rule, tolerance)
 
 
 def copies(rule: Rule, case: Case) -> None:
@@ -172,7 +172,7 @@ def copies(rule: Rule, case: Case) -> None:
     if twin != rule or copy.deepcopy(rule) != rule or repr(twin) != repr(rule):
         raise LawError(f"{rule!r} breaks the law 'copies': its pickle is another rule.")
     if not np.array_equal(case.ask(twin, case.rows).update, case.ask(rule, case.rows).update):
-        raise LawError(f"{rule!r} breaks the law 'copies': its pickle answers differently.")
+        raise LawError(f"{rule!r} breaks the law 'copies': its pickle gives another result.")
 
 
 def requirement(rule: Rule, case: Case) -> None:
@@ -192,7 +192,7 @@ def requirement(rule: Rule, case: Case) -> None:
 
 
 def garbage(rows: Floats, f: int, dtype: Any = np.float32) -> Iterator[tuple[str, Any]]:
-    """Rows whose last f hold what a liar may send, by name."""
+    """Rows whose last f hold what a Byzantine worker may send, by name."""
     n = len(rows)
     honest = rows.astype(dtype)
     largest = np.finfo(dtype).max
@@ -229,7 +229,7 @@ def reads_all(rule: Rule) -> bool:
 
 
 def faults(rule: Rule, case: Case) -> None:
-    """Whatever at most f rows contain, the answer is finite; rows that prove a fault are named."""
+    """Whatever at most f rows contain, the result is finite; rows that prove a fault are named."""
     n, f = len(case.rows), case.f
     if f == 0:
         broken = case.rows.copy()
@@ -240,12 +240,12 @@ def faults(rule: Rule, case: Case) -> None:
             if refusal.rows != (n - 1,):
                 raise LawError(f"{rule!r} names rows {refusal.rows} where row {n - 1} is not finite.") from None
         else:
-            raise LawError(f"{rule!r} breaks the law 'faults': it withstands no row and took one that is NaN.")
+            raise LawError(f"{rule!r} breaks the law 'faults': it tolerates no fault and accepted NaN.")
         return
     for name, sent in garbage(case.rows, f):
         result = case.ask(rule, sent)
         if not np.isfinite(result.update).all():
-            raise LawError(f"{rule!r} breaks the law 'faults': its answer is not finite when rows hold {name}.")
+            raise LawError(f"{rule!r} breaks the law 'faults': its result is not finite when rows hold {name}.")
         proven = {row for row in range(n) if not np.isfinite(sent[row]).all()}
         named = {item.row for item in result.quarantined}
         if not named <= proven:

@@ -21,7 +21,7 @@ class Worst:
     Attributes
     ----------
     ratio : float
-        ``|answer - mean|^2 / variance`` over the worst subset that could be honest: a lower bound on any kappa.
+        ``|result - mean|^2 / variance`` over the worst subset that could be honest: a lower bound on any kappa.
     rows : array
         The input.
     evaluations : int
@@ -33,7 +33,7 @@ class Worst:
     evaluations: int
 
 
-def excess(answer: Any, rows: Any, f: int) -> float:
+def excess(result: Any, rows: Any, f: int) -> float:
     r"""The largest :math:`\lVert U - \bar x_S \rVert^2 / \frac{1}{|S|} \sum_{i \in S} \lVert x_i - \bar x_S \rVert^2`
     over all subsets S of n - f finite rows: any of them could be the honest ones.
 
@@ -44,12 +44,12 @@ def excess(answer: Any, rows: Any, f: int) -> float:
     worst = 0.0
     for subset in itertools.combinations(finite, len(rows) - f):
         honest = known[list(subset)]
-        # In units of the largest entry, so that squares of 1e38 and of 1e-38 alike are numbers.
+        # In units of the largest entry, so that squares of 1e38 and of 1e-38 are numbers.
         unit = float(np.abs(honest).max()) or 1.0
         mean = (honest / unit).mean(axis=0)
-        distance = float(((np.asarray(answer, np.float64) / unit - mean) ** 2).sum())
+        distance = float(((np.asarray(result, np.float64) / unit - mean) ** 2).sum())
         variance = float(((honest / unit - mean) ** 2).sum(axis=1).mean())
-        rounding = 1e-12 if answer.dtype == np.float64 else 1e-11
+        rounding = 1e-12 if result.dtype == np.float64 else 1e-11
         if distance <= rounding * max(1.0, float((mean**2).sum())):
             continue
         worst = max(worst, distance / variance if variance > 0 else np.inf)
@@ -69,9 +69,9 @@ def climb(
 
     def ratio_of(rows: Floats) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair answer here
-            answer = rule(rows, reference=rows[0], honest=range(n - f), entropy=entropy)
-        return excess(answer, rows, f)
+            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair result here
+            result = rule(rows, reference=rows[0], honest=range(n - f), entropy=entropy)
+        return excess(result, rows, f)
 
     for start in _starts(n, f, d, rng):
         rows, ratio = start, ratio_of(start)

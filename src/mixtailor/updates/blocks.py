@@ -139,6 +139,9 @@ class Beside:
 
     Parameters
     ----------
+    below : Updates
+        The rows. (Typed loosely: this module is below `Updates`.)
+    points : sequence of Point
     rounded : bool
         Whether the points are rounded to the type of the rows: what a server receives when they are sent to it. Rows
         are then read in place; else all are copied to float64.
@@ -148,12 +151,12 @@ class Beside:
 
     made = False
 
-    def __init__(
-        self, reader: Reader, source: Blocks, points: Sequence[Point], *, rounded: bool = False, held: bool = False
-    ) -> None:
-        self.reader, self.source, self.points, self.rounded = reader, source, tuple(points), rounded
-        self.n = source.n + len(points)
-        self._held: dict[tuple[int, int], Any] | None = {} if held and reader.storage.in_place else None
+    def __init__(self, below: Any, points: Sequence[Point], *, rounded: bool = False, held: bool = False) -> None:
+        self.below, self.points, self.rounded = below, tuple(points), rounded
+        self.reader: Reader = below.reader
+        self.source: Blocks = below.source
+        self.n = below.n + len(points)
+        self._held: dict[tuple[int, int], Any] | None = {} if held and self.reader.storage.in_place else None
 
     def runs(self) -> Runs:
         return self.source.runs() if self.rounded else self.reader.storage.runs(self.n)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
-from mixtailor.updates.blocks import Blocks
+from mixtailor.updates.blocks import Beside, Blocks
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader, values
 
@@ -256,8 +256,6 @@ class Basis:
         The row that all others are differences to. It stands for the origin; without it, no row does.
     made_of : (Basis, array), optional
         For mixed rows: the basis that they are combinations of, and their weights.
-    below, points : Updates, sequence of Point
-        For rows with points beside them: the rows, and the points. (Typed loosely: this module is below `Updates`.)
     """
 
     def __init__(
@@ -267,12 +265,12 @@ class Basis:
         *,
         base: int | None = None,
         made_of: "tuple[Basis, Floats] | None" = None,
-        below: Any = None,
-        points: Sequence[Point] = (),
     ) -> None:
         self.reader, self.space, self.source, self.n = reader, reader.space, source, source.n
         self.stored = source is reader
-        self.made_of, self.below, self.points = made_of, below, points
+        self.made_of = made_of
+        # For rows with points beside them: the rows, and the points.
+        self.below, self.points = (source.below, source.points) if isinstance(source, Beside) else (None, ())
         self.base, self.origin = base, self.n if base is None else base
         self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}

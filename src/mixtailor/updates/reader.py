@@ -57,7 +57,7 @@ class Reader:
         The index of each row among the updates as received.
     group : Group
     watch : callable, optional
-        Is told after each range which share of all coordinates was read.
+        Called after each range with its share of all coordinates.
     base : bool
         Whether the last row of the storage is a base that the others are differences to.
     scales : array, optional

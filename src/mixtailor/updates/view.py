@@ -119,10 +119,10 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         group : Group
             The processes that share the call.
         watch : callable, optional
-            Is told after each range which share of all coordinates was read.
+            Called after each range with its share of all coordinates.
         """
         rows = tuple(range(storage.n - base)) if received is None else tuple(received)
-        return cls._stored(Reader(storage, rows, group, watch, base=base, scales=scales), call or Call())
+        return cls._of_reader(Reader(storage, rows, group, watch, base=base, scales=scales), call or Call())
 
     @classmethod
     def arrived(cls, arrival: Arrival, call: Call | None = None) -> Self:
@@ -135,10 +135,10 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             base=arrival.base,
             scales=arrival.scales,
         )
-        return cls._stored(reader, call or Call())
+        return cls._of_reader(reader, call or Call())
 
     @classmethod
-    def _stored(cls, reader: Reader, call: Call) -> Self:
+    def _of_reader(cls, reader: Reader, call: Call) -> Self:
         if not reader.base:
             return cls(reader, None, reader, call)
         n, rows = reader.n - 1, Differences(reader)
@@ -196,7 +196,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def only(self, rows: Sequence[int]) -> Self:
         """These of the received updates, as if the others had never arrived."""
-        return type(self)._stored(self.reader.only(rows), self.call)
+        return type(self)._of_reader(self.reader.only(rows), self.call)
 
     def _as_received(self) -> bool:
         """Whether these are the received updates, all of them."""
@@ -219,7 +219,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     @property
     def everything(self) -> Self:
         """All stored rows, whatever this view has made of them."""
-        return type(self)._stored(self.reader, self.call)
+        return type(self)._of_reader(self.reader, self.call)
 
     # The call.
 
@@ -298,11 +298,10 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         """These rows and, after them, the points; `rounded` to the type of the rows, as a server would receive them."""
         if not points:
             return self
-        source = Beside(self.reader, self.source, points, rounded=rounded, held=held)
+        source = Beside(self, points, rounded=rounded, held=held)
         found = self._shared_basis(points)
         if found is None:
-            basis = Basis(self.reader, source, below=self, points=points)
-            return type(self)(self.reader, basis, source, self.call)
+            return type(self)(self.reader, Basis(self.reader, source), source, self.call)
         basis, rows = found
         over = np.vstack([rows, *(point.updates.over_basis_plain(point.weights) for point in points)])  # type: ignore[attr-defined]  # combinations
         return type(self)(self.reader, basis, source, self.call, weights=over)

@@ -270,7 +270,8 @@ class Basis:
         self.stored = source is reader
         self.made_of = made_of
         # For rows with points beside them: the rows, and the points.
-        self.below, self.points = (source.below, source.points) if isinstance(source, Beside) else (None, ())
+        self.below: Any = source.below if isinstance(source, Beside) else None
+        self.points: tuple[Point, ...] = source.points if isinstance(source, Beside) else ()
         self.base, self.origin = base, self.n if base is None else base
         self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}

@@ -8,7 +8,7 @@ from typing import Any, final
 from mixtailor._checks import refuse
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Layout", "Path", "Structure", "named", "settle", "structures_of"]
+__all__ = ["CommonStructure", "Path", "Structure", "named", "settle", "structures_of"]
 
 Path = tuple[object, ...]
 
@@ -33,7 +33,7 @@ class Structure:
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class CommonStructure:
     """The structure that most updates share.
 
     Attributes
@@ -71,7 +71,7 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 160 else text[:160] + "..."
 
 
-def settle(rows: list[Structure | None], faults: dict[int, str]) -> Layout:
+def settle(rows: list[Structure | None], faults: dict[int, str]) -> CommonStructure:
     """The structure that most updates share. Those of another become None, and what is wrong with them is noted."""
     signatures = [None if row is None else _signature(row.kinds) for row in rows]
     tally = Counter(signature for signature in signatures if signature is not None)
@@ -98,7 +98,7 @@ def settle(rows: list[Structure | None], faults: dict[int, str]) -> Layout:
         if row is not None and signatures[index] != most:
             faults[index] = _difference(row.kinds, kinds)
             rows[index] = None
-    return Layout(kinds, template)
+    return CommonStructure(kinds, template)
 
 
 def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool, bool]]:

@@ -10,7 +10,7 @@ from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.layout import Layout, Path, Structure, named, settle, structures_of
+from mixtailor.intake.layout import CommonStructure, Path, Structure, named, settle, structures_of
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.layers import Layers, flat_rows
 from mixtailor.storage.rows import Rows
@@ -28,7 +28,7 @@ class Leaves:
 
     Attributes
     ----------
-    layout : Layout
+    layout : CommonStructure
     arrays : dict
         The arrays of the sound updates, by path.
     bits : dict or None
@@ -37,7 +37,7 @@ class Leaves:
         The index of each sound update.
     """
 
-    layout: Layout
+    layout: CommonStructure
     arrays: dict[Path, list[Any]]
     bits: dict[Path, list[bool]] | None
     received: tuple[int, ...]
@@ -69,7 +69,7 @@ class Leaves:
                     return None
         except Exception:  # what is wrong, and with which update, is found when each is read carefully
             return None
-        layout = _as_floats(Layout(first.kinds, 0))
+        layout = _as_floats(CommonStructure(first.kinds, 0))
         return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
 
     def parts(self, result: Any) -> dict[Path, Any]:
@@ -130,10 +130,10 @@ def _type_name(item: object) -> str:
     return "None" if item is None else type(item).__name__
 
 
-def _as_floats(layout: Layout) -> Layout:
+def _as_floats(layout: CommonStructure) -> CommonStructure:
     if list(layout.kinds) == [()] and layout.kinds[()].discrete:
         # A single array of integers is an update of integers, not a counter.
-        return Layout({(): layout.kinds[()].as_floats()}, layout.template)
+        return CommonStructure({(): layout.kinds[()].as_floats()}, layout.template)
     return layout
 
 

@@ -107,6 +107,7 @@ class Trials:
     def __init__(self, target: Rule, scene: Scene, reference: Point | None = None) -> None:
         self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
         self.target.check_rows(scene.n)
+        self.rules: tuple[Rule, ...]
         if isinstance(self.target, Memory):
             self.rules, self.shares = self.target.members(scene.n)
         elif isinstance(self.target, MixTailor):

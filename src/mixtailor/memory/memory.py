@@ -25,7 +25,7 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
 from mixtailor.rules.part import Asks
 from mixtailor.rules.request import Request, RequestKeywords
-from mixtailor.storage.matrix import Matrix
+from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
 
 __all__ = ["Memory"]

@@ -95,14 +95,25 @@ class Reader:
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates of all stored rows, in ascending order."""
         storage, group = self.storage, self.group
-        if group.count == 1:
-            return storage.coordinates(which)
         start, stop = storage.span
         here = (which >= start) & (which < stop)
-        found = storage.coordinates(which[here])
+        try:
+            found = storage.coordinates(which if group.count == 1 else which[here])
+        except Broken as error:
+            raise self._faulty(error.rows, error.reason) from None
+        if group.count == 1:
+            return found
         placed = np.zeros((self.n, len(which)))
         placed[:, here] = found
         return group.sum(placed, False)[0].astype(found.dtype)
+
+    def copy_row(self, row: int, result: Any) -> None:
+        """Write one stored row to the result, bit for bit."""
+        try:
+            self.storage.copy_row(row, result)
+        except Broken as error:
+            raise self._faulty(error.rows, error.reason) from None
+        self.check_changed()
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -115,7 +126,7 @@ class Reader:
         try:
             found, sound = self.space.collect(jobs, self._finite, threaded=self._threaded)
         except Broken as error:
-            raise Faulty([self.received[row] for row in error.rows], error.reason) from None
+            raise self._faulty(error.rows, error.reason) from None
         self._doubt |= not sound
         return found
 
@@ -194,9 +205,13 @@ class Reader:
         """Report the rows that changed while they were read."""
         changed = self.storage.changed()
         if changed:
-            raise Faulty(
-                [self.received[row] for row in changed if row < len(self.received)], next(iter(changed.values()))
-            )
+            raise self._faulty(tuple(changed), next(iter(changed.values())))
+
+    def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
+        """What to raise for stored rows that prove a fault; without a base there is nothing to go on with."""
+        if any(row >= len(self.received) for row in rows):
+            return ValueError(f"The base needs to be a file that can be read, and is {reason}.")
+        return Faulty([self.received[row] for row in rows], reason)
 
 
 def only_row(weights: Floats) -> int | None:
@@ -280,8 +295,7 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
         row = only_row(weights)
         if row is not None:
             view.check_row(row)
-            reader.storage.copy_row(row, result)
-            reader.check_changed()
+            reader.copy_row(row, result)
             return
     used = np.nonzero(weights)[0]
     reader.fill(partial(_combination, reader, source, weights[used], used, result), source.runs())

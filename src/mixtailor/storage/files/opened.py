@@ -1,4 +1,8 @@
-"""Files as rows: opened once, read by position and run by run, compressed ones as a stream."""
+"""Files as rows: opened once, read by position and run by run, compressed ones as a stream.
+
+What is read twice is the same bytes. Times tell nothing: whoever keeps a file mapped can change it without a trace. So
+every block is compared with the digest of its first reading.
+"""
 
 import io
 import os
@@ -14,18 +18,31 @@ from typing import IO, Any, final
 import numpy as np
 
 from mixtailor._types import Array
+from mixtailor.kernels.digests import block_digests
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.strided import Source
 
-__all__ = ["CompressedArray", "File", "FileArray", "PlainArray", "Unreadable", "exactly"]
+__all__ = ["CHANGED", "CompressedArray", "File", "FileArray", "PlainArray", "Unreadable", "exactly"]
+
+CHANGED = "a file that was written to while it was read"
+# Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
+BLOCK = 1 << 13
+_KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
-@final
 class Unreadable(Unfit):
     """A file that cannot be read, or not as its name and header promise."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"unreadable: {what}")
+
+
+@final
+class _Changed(Unreadable):
+    """A file whose bytes are not those of their first reading."""
+
+    def __init__(self) -> None:
+        TypeError.__init__(self, CHANGED)
 
 
 @final
@@ -42,13 +59,34 @@ class _Handle:
             raise Unreadable(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
             raise Unreadable(f"{error}") from None
-        self._lock = threading.Lock()
+        self._lock, self._place = threading.Lock(), threading.Lock()
         weakref.finalize(self, os.close, self.number)
         self.stamp = os.fstat(self.number)
         if not stat.S_ISREG(self.stamp.st_mode):
             raise Unreadable(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
+        # Pages of these are taken from memory when they are written to, and a file of holes has no more than it is read.
+        self._known = np.zeros(-(-self.stamp.st_size // BLOCK), np.bool_)
+        self._digests = np.zeros((len(self._known), 2), np.uint64)
 
     def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on: those of the first reading, or an error."""
+        if not count:
+            return b""
+        if offset + count > self.stamp.st_size:
+            raise Unreadable(f"it ends before its data do ({self.name})")
+        first, last = offset // BLOCK, -(-(offset + count) // BLOCK)
+        start, stop = first * BLOCK, min(last * BLOCK, self.stamp.st_size)
+        data = self._read(start, stop - start)
+        words = np.frombuffer(data + bytes(-len(data) % 4) if len(data) % 4 else data, np.uint32)
+        found = block_digests(words, _KEYS)
+        with self._lock:  # two threads may be the first to read a block, and see different ones
+            known, digests = self._known[first:last], self._digests[first:last]
+            if (digests[known] != found[known]).any():
+                raise _Changed
+            digests[:], known[:] = found, True
+        return data[offset - start : offset - start + count]
+
+    def _read(self, offset: int, count: int) -> bytes:
         parts = []
         while count:
             try:
@@ -64,7 +102,7 @@ class _Handle:
     def _read_at(self, offset: int, count: int) -> bytes:
         if hasattr(os, "pread"):
             return os.pread(self.number, count, offset)
-        with self._lock:  # Windows has no pread: the position in the file is shared by all threads
+        with self._place:  # Windows has no pread: the position in the file is shared by all threads
             os.lseek(self.number, offset, os.SEEK_SET)
             return os.read(self.number, count)
 
@@ -74,7 +112,7 @@ class File:
     """An open file, read by position: from several threads at once, and never beyond its end.
 
     Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
-    page that is gone ends the process.
+    page that is gone ends the process. What is read twice is the same bytes, or an error.
 
     Attributes
     ----------

@@ -1,12 +1,12 @@
 """Rows in files, read range by range, so that they may exceed memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from mixtailor._types import Array, Integers
-from mixtailor.storage.files.opened import CompressedArray, FileArray, Unreadable
+from mixtailor.storage.files.opened import CHANGED, CompressedArray, FileArray, Unreadable
 from mixtailor.storage.rows import RUN_ENTRIES, Broken, run_width, split
 from mixtailor.storage.strided import Converted
 
@@ -42,9 +42,11 @@ class FileRows(Converted):
         except Unreadable as error:
             raise Broken([row], str(error)) from None
 
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        try:
+            yield from super().row_bytes(row)
+        except Broken as error:  # a digest covers this, and the rule's own readings put the row in quarantine
+            yield error.reason.encode()
+
     def changed(self) -> Mapping[int, str]:
-        return {
-            row: "a file that was written to while it was read"
-            for row, part in enumerate(self.sources)
-            if part.file.changed()
-        }
+        return {row: CHANGED for row, part in enumerate(self.sources) if part.file.changed()}

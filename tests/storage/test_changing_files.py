@@ -141,7 +141,7 @@ def test_two_blocks_of_zeros_and_a_swap_are_told_apart(tmp_path: Path) -> None:
 
 def test_an_audited_round_goes_on(tmp_path: Path) -> None:
     """A file that breaks while digests are made is its worker's fault, like any other."""
-    rows, paths = written(tmp_path, ".npy")
+    _, paths = written(tmp_path, ".npy")
     arrival = receive_files(paths)
     os.truncate(paths[2], 300)
     trail = tmp_path / "run.audit"

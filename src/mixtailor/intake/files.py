@@ -15,7 +15,6 @@ from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
-from mixtailor.storage.files import checkpoints
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
@@ -48,9 +47,6 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
     updates and one update, whatever the size of the files. Compressed `.npz` members are unpacked again in every pass,
     by one thread. Checksums of uncompressed members are not compared: whoever writes a file also writes those.
     """
-    # One such file among others is its worker's fault; where most are, torch is missing.
-    if 2 * sum(str(path).lower().endswith(checkpoints.SUFFIXES) for path in paths) > len(paths):
-        checkpoints.needed_torch()
     rows, faults = structures_of(paths, _structure)
     if len(faults) == len(paths):
         _refuse_all(paths, faults)

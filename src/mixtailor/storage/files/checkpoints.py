@@ -1,131 +1,183 @@
-"""Torch checkpoints as files of arrays: torch says what they hold and where, and the numbers are read by position.
+"""Torch checkpoints as files of arrays: what they hold and where, without torch; the numbers are read by position.
 
-The pickle in a checkpoint goes through `torch.load(..., weights_only=True)` and nothing else, to the device "meta":
-torch makes tensors without data, and knows where in the file each one's bytes are. They are read from there as those
-of any other file, so nothing is mapped, and nothing of a tensor's size is in memory.
+The pickle in a checkpoint is never unpickled, by torch or by anybody else: `outlines` says what it describes.
 """
 
-import re
-import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixtailor._checks import MissingPackageError, refuse
+from mixtailor._checks import MissingPackageError
 from mixtailor.storage.files.opened import File, FileArray, PlainArray, Unreadable
+from mixtailor.storage.files.outlines import Call, Mapped, Name, NoOutline, Opaque, Refused, Stored, outline
 from mixtailor.storage.kinds import Kind, Unfit
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["SUFFIXES", "needed_torch", "state"]
 
 SUFFIXES = (".pt", ".pth", ".bin")
 
-# Before it, a file could run code in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
-_SAFE = (2, 10)
-_PICKLE = 100 << 20
+_PICKLE = 8 << 20  # some 30,000 tensors; a pickle is read in about a microsecond a byte
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
+_PARAMETERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+_ODD = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_nested_tensor")
 _TYPES = {
     "float64": "f8", "float32": "f4", "float16": "f2", "bfloat16": "u2", "bool": "b1",
     "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
     "uint64": "u8",
 }  # fmt: skip
+_STORAGES = {
+    "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Bool": "bool",
+    "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Byte": "uint8",
+    "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
 
 
 def needed_torch() -> Any:
-    """The package, where it is installed and its `weights_only` is known to be safe."""
+    """The package, which writing a checkpoint needs and reading one does not."""
     try:
         import torch
     except ImportError:
-        raise MissingPackageError("A torch checkpoint", "torch", "torch") from None
-    found = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
-    if found < _SAFE:
-        refuse(
-            f"A torch checkpoint needs torch >= {_SAFE[0]}.{_SAFE[1]} and this is {torch.__version__}: before, a file "
-            "could run code in spite of weights_only=True. Update torch, or convert the file to .safetensors."
-        )
+        raise MissingPackageError("Writing a torch checkpoint", "torch", "torch") from None
     return torch
 
 
-def state(file: File, members: dict[int, zipfile.ZipInfo]) -> dict[tuple[object, ...], FileArray]:
+def state(file: File, members: dict[str, tuple[int, int]]) -> dict[tuple[object, ...], FileArray]:
     """The tensors of a checkpoint: by name in the order of its state dict, or the one tensor without a name.
 
     Parameters
     ----------
     file : File
     members : dict
-        The members of the archive, all of them uncompressed, by where their first byte is.
+        The members of the archive, all of them uncompressed: where the first byte of each is, and how many it has.
     """
-    torch = needed_torch()
-    names = {member.filename.rpartition("/")[2]: member for member in members.values()}
-    if "constants.pkl" in names:
+    if any(name.rpartition("/")[2] == "constants.pkl" for name in members):
         raise Unreadable(f"a TorchScript program, which is never run; save the state dict ({file.name})")
-    if "data.pkl" not in names or names["data.pkl"].file_size > _PICKLE:
+    pickles = [name for name in members if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if len(pickles) != 1 or members[pickles[0]][1] > _PICKLE:
         raise Unreadable(f"no checkpoint of torch.save ({file.name})")
-    found = _state(_loaded(torch, file))
-    if isinstance(found, torch.Tensor):
-        return {(): _part(torch, file, members, found, "the tensor")}
+    folder = pickles[0].removesuffix("data.pkl") + "data/"
+    found = _state(_described(file, *members[pickles[0]]))
+    if isinstance(found, Call):
+        return {(): _part(file, members, folder, found, "the tensor")}
     parts: dict[tuple[object, ...], FileArray] = {}
-    for name, value in found.items():
-        _check_entry(torch, name, value)
-        parts[name,] = _part(torch, file, members, value, repr(name[:80]))
+    if found.other is not None:
+        raise Unfit(f"a state dict with the name {str(found.other)[:80]!r}, which is no text")
+    for name, value in (found.entries or {}).items():
+        parts[name,] = _part(file, members, folder, _entry(name, value), repr(name[:80]))
     _check_apart(parts)
     return parts
 
 
-def _loaded(torch: Any, file: File) -> Any:
+def _described(file: File, start: int, size: int) -> Any:
     try:
-        return torch.load(file.seekable(), map_location="meta", weights_only=True)
-    except Exception as error:  # a hostile file may fail in any way, and torch documents none of them
-        text = "".join(letter if letter.isprintable() else " " for letter in str(error))
-    named = re.search(r"GLOBAL (\S{1,80})", text)
-    if named:
-        raise Unreadable(f"it holds Python objects ({named[1]}), which are never loaded ({file.name})")
-    if "Quantized" in text:
-        raise Unfit("of quantised tensors where real numbers are needed; save them dequantised")
-    reason = text.rpartition("WeightsUnpickler error:")[2].partition("Check the documentation")[0]
-    raise Unreadable(f"torch cannot read it ({file.name}): {' '.join(reason.split())[:100]}")
+        return outline(file.read(start, size))
+    except Refused as error:
+        raise Unreadable(f"it holds Python objects ({error}), which are never loaded ({file.name})") from None
+    except NoOutline as error:
+        raise Unreadable(f"it holds no pickle of torch.save ({file.name}): {error}") from None
 
 
 def _state(found: Any) -> Any:
     """The state dict of what was saved, which may lie beside the epoch, the optimizer and the like."""
-    if not isinstance(found, dict):
-        if hasattr(found, "untyped_storage"):
-            return found
-        raise Unfit(f"a checkpoint of {type(found).__name__} where a state dict is needed")
-    inner = [key for key in _WRAPPERS if isinstance(found.get(key), dict)]
+    if isinstance(found, Call):
+        return found
+    if not isinstance(found, Mapped):
+        raise Unfit(f"a checkpoint of {_kind_of(found)} where a state dict is needed")
+    entries = found.entries or {}
+    inner = [key for key in _WRAPPERS if isinstance(entries.get(key), Mapped)]
     if len(inner) > 1:
         raise Unfit(f"a checkpoint with {inner[0]!r} and {inner[1]!r}; save the one state dict that is meant by itself")
-    return found[inner[0]] if inner else found
+    return entries[inner[0]] if inner else found
 
 
-def _check_entry(torch: Any, name: object, value: object) -> None:
-    if not isinstance(name, str):
-        raise Unfit(f"a state dict with the name {str(name)[:80]!r}, which is no text")
-    if isinstance(value, dict):
+def _kind_of(value: Any) -> str:
+    if isinstance(value, Opaque):
+        return "list"
+    if isinstance(value, (Call, Name)):
+        return value.path.rpartition(".")[2][:80]
+    return type(value).__name__
+
+
+def _entry(name: str, value: Any) -> Call:
+    if isinstance(value, Mapped):
         raise Unfit(f"a checkpoint with a mapping {name[:80]!r} in it; save the state dict that is meant by itself")
-    if not isinstance(value, torch.Tensor):
-        raise Unfit(f"a state dict whose entry {name[:80]!r} is no tensor but {type(value).__name__}; leave it out")
+    if not isinstance(value, Call) or not value.path.startswith("torch._utils."):
+        raise Unfit(f"a state dict whose entry {name[:80]!r} is no tensor but {_kind_of(value)}; leave it out")
+    return value
 
 
-def _part(torch: Any, file: File, members: dict[int, zipfile.ZipInfo], tensor: "Tensor", name: str) -> FileArray:
-    """Where a tensor's numbers lie in the file."""
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+class _Tensor(NamedTuple):
+    stored: Stored
+    skipped: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    own: str
+    negated: bool
+
+
+def _tensor(file: File, call: Call, name: str) -> _Tensor:
+    """What a call that would rebuild a tensor says of it."""
+    for _ in range(2):  # a parameter is made of a tensor
+        if call.path in _PARAMETERS and call.arguments and isinstance(call.arguments[0], Call):
+            call = call.arguments[0]
+    if call.path in _ODD:
         raise Unfit(f"of a sparse, nested or quantised tensor where a dense one is needed ({name})")
-    own = str(tensor.dtype).removeprefix("torch.")
-    if own not in _TYPES:
-        raise Unfit(f"of type {own} where real numbers are needed ({name})")
-    by_columns = not tensor.is_contiguous()
-    if tensor.is_neg() or (by_columns and not tensor.permute(*reversed(range(tensor.ndim))).is_contiguous()):
+    if call.path == "torch._utils._rebuild_qtensor":
+        raise Unfit("of quantised tensors where real numbers are needed; save them dequantised")
+    if call.path == "torch._utils._rebuild_meta_tensor_no_storage":
+        raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
+    match call:
+        case Call("torch._utils._rebuild_tensor_v2", (Stored() as stored, skipped, shape, strides, _, _, *more)):
+            kind = stored.kind.rpartition(".")[2].removesuffix("Storage")
+            own = _STORAGES.get(kind, kind)
+        case Call(
+            "torch._utils._rebuild_tensor_v3", (Stored() as stored, skipped, shape, strides, _, _, Name(path), *more)
+        ):
+            own = path.removeprefix("torch.")
+        case _:
+            raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
+    sizes, steps = _counts(shape), _counts(strides)
+    if type(skipped) is not int or not 0 <= skipped < 1 << 60 or sizes is None or steps is None:
+        raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
+    if len(sizes) != len(steps):
+        raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
+    marked = any(isinstance(one, Mapped) and one.entries for one in more)
+    return _Tensor(stored, skipped, sizes, steps, own, marked)
+
+
+def _counts(values: Any) -> tuple[int, ...] | None:
+    if isinstance(values, Call) and values.path == "torch.Size" and len(values.arguments) == 1:
+        values = values.arguments[0]
+    if not isinstance(values, tuple) or len(values) > 64:
+        return None
+    return values if all(type(value) is int and 0 <= value < 1 << 48 for value in values) else None
+
+
+def _part(file: File, members: dict[str, tuple[int, int]], folder: str, call: Call, name: str) -> FileArray:
+    """Where a tensor's numbers lie in the file."""
+    tensor = _tensor(file, call, name)
+    if tensor.own not in _TYPES:
+        raise Unfit(f"of type {tensor.own[:40]} where real numbers are needed ({name})")
+    by_columns = not _in_order(tensor.shape, tensor.strides)
+    if tensor.negated or (by_columns and not _in_order(tensor.shape[::-1], tensor.strides[::-1])):
         raise Unfit(f"of a tensor that is a view of another order ({name}); save it with .contiguous()")
-    dtype = np.dtype(_TYPES[own])
-    kind = Kind("stored", dtype, tuple(tensor.shape), own == "bfloat16", by_columns=by_columns)
-    start = getattr(tensor.untyped_storage(), "_checkpoint_offset", None)
-    skipped = tensor.storage_offset() * dtype.itemsize
-    if start not in members or skipped + kind.size * dtype.itemsize > members[start].file_size:
+    dtype = np.dtype(_TYPES[tensor.own])
+    kind = Kind("stored", dtype, tensor.shape, tensor.own == "bfloat16", by_columns=by_columns)
+    start, size = members.get(folder + tensor.stored.key, (0, -1))
+    skipped = tensor.skipped * dtype.itemsize
+    if skipped + kind.size * dtype.itemsize > size:
         raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
     return PlainArray(file, kind, dtype, start + skipped)
+
+
+def _in_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether the last axis is innermost, without gaps."""
+    step = 1
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and stride != step:
+            return 0 in shape
+        step *= length
+    return True
 
 
 def _check_apart(parts: dict[tuple[object, ...], FileArray]) -> None:

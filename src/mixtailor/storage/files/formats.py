@@ -29,7 +29,7 @@ __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
 
 SUFFIXES = (".npy", ".npz", ".safetensors", *checkpoints.SUFFIXES)
 
-_NPY_HEADER = 1 << 16
+_NPY_HEADER = 1 << 12  # 64 axes of 15 digits take a quarter of it
 _SAFETENSORS_HEADER = 100 << 20
 _NUMBER = re.compile(r"[<>|=]?(?:f(?:2|4|8|12|16)|[iu](?:1|2|4|8)|b1|c\d+)")
 _SAFETENSORS = {
@@ -123,51 +123,86 @@ def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False,
 # .npz
 
 
-def _members(file: File) -> list[zipfile.ZipInfo]:
+@dataclass(frozen=True)
+class _Member:
+    """One file of an archive, and where its bytes are, compressed or not."""
+
+    info: zipfile.ZipInfo
+    start: int
+    stop: int
+
+    @property
+    def packed(self) -> bool:
+        return self.info.compress_type != zipfile.ZIP_STORED
+
+
+def _members(file: File) -> list[_Member]:
+    """The files of an archive, each with bytes of its own: one that lends them twice is made to be more than it is."""
     try:
         file.archive = zipfile.ZipFile(file.seekable())
-        return file.archive.infolist()
+        found = [_member(file, info) for info in file.archive.infolist()]
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
         raise Unreadable(f"{error} ({file.name})") from None
+    end, names = 0, set()
+    for member in sorted(found, key=lambda one: one.info.header_offset):
+        if member.info.header_offset < end:
+            raise Unreadable(f"its members overlap ({file.name})")
+        if member.info.filename in names:
+            raise Unreadable(f"it holds {member.info.filename[:80]!r} twice ({file.name})")
+        end = member.stop
+        names.add(member.info.filename)
+    return found
+
+
+def _member(file: File, info: zipfile.ZipInfo) -> _Member:
+    """Where a member's bytes are; all of them are in the file, and under the name that its directory has."""
+    local = file.read(info.header_offset, 30)
+    length, extras = struct.unpack("<HH", local[26:30])
+    if local[:4] != b"PK\x03\x04" or length > 1 << 10:
+        raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
+    own = file.read(info.header_offset + 30, length)
+    if own.decode("utf-8" if info.flag_bits & 0x800 else "cp437", errors="replace") != info.orig_filename:
+        raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
+    member = _Member(info, info.header_offset + 30 + length + extras, 0)
+    member = _Member(info, member.start, member.start + info.compress_size)
+    if member.stop > file.size or (not member.packed and info.compress_size != info.file_size):
+        raise Unreadable(f"it ends before its data do ({file.name})")
+    return member
 
 
 def _npz(file: File) -> dict[tuple[object, ...], FileArray]:
     found: dict[tuple[object, ...], FileArray] = {}
+    left = file.size  # headers are text that is parsed: no more of it in all than the file has bytes, once unpacked
     for member in _members(file):
-        if not member.filename.endswith(".npy") or member.flag_bits & 1:
-            raise Unreadable(f"it holds {member.filename[:80]!r}, which is no plain .npy array ({file.name})")
-        path = (member.filename.removesuffix(".npy"),)
-        if path in found:
-            raise Unreadable(f"it holds {member.filename[:80]!r} twice ({file.name})")
-        found[path] = _member(file, member)
+        name = member.info.filename
+        if not name.endswith(".npy") or member.info.flag_bits & 1:
+            raise Unreadable(f"it holds {name[:80]!r}, which is no plain .npy array ({file.name})")
+        header = _packed(file, member, left) if member.packed else _plain(file, member, left)
+        left -= header.size
+        if header.total != member.info.file_size:
+            raise Unreadable(
+                f"{name[:80]!r} has {member.info.file_size} bytes where its header promises {header.total} "
+                f"({file.name})"
+            )
+        if member.packed:
+            part: FileArray = CompressedArray(file, header.kind, header.dtype, header.size, member.info)
+        else:
+            part = PlainArray(file, header.kind, header.dtype, member.start + header.size)
+        found[name.removesuffix(".npy"),] = part
     return found
 
 
-def _member(file: File, member: zipfile.ZipInfo) -> FileArray:
-    if member.compress_type != zipfile.ZIP_STORED:
-        return _packed(file, member)
-    start = _start(file, member)
-    header = npy_header(lambda offset, count: file.read(start + offset, count), member.file_size)
-    _check_total(file, member, header)
-    return PlainArray(file, header.kind, header.dtype, start + header.size)
+def _plain(file: File, member: _Member, left: int) -> Header:
+    def read(offset: int, count: int) -> bytes:
+        return file.read(member.start + offset, count)
+
+    return npy_header(read, min(member.info.file_size, left))
 
 
-def _start(file: File, member: zipfile.ZipInfo) -> int:
-    """Where the first byte of an uncompressed member is; all of them are in the file."""
-    local = file.read(member.header_offset, 30)
-    if local[:4] != b"PK\x03\x04":
-        raise Unreadable(f"its directory points beside {member.filename[:80]!r} ({file.name})")
-    names, extras = struct.unpack("<HH", local[26:30])
-    start: int = member.header_offset + 30 + names + extras
-    if start + member.file_size > file.size or member.compress_size != member.file_size:
-        raise Unreadable(f"it ends before its data do ({file.name})")
-    return start
-
-
-def _packed(file: File, member: zipfile.ZipInfo) -> FileArray:
+def _packed(file: File, member: _Member, left: int) -> Header:
     assert file.archive is not None
     try:
-        with file.archive.open(member) as stream:
+        with file.archive.open(member.info) as stream:
             kept = b""
 
             def read(offset: int, count: int) -> bytes:
@@ -175,7 +210,7 @@ def _packed(file: File, member: zipfile.ZipInfo) -> FileArray:
                 kept += exactly(stream, max(0, offset + count - len(kept)))
                 return kept[offset : offset + count]
 
-            header = npy_header(read, member.file_size)
+            return npy_header(read, min(member.info.file_size, left))
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -186,14 +221,6 @@ def _packed(file: File, member: zipfile.ZipInfo) -> FileArray:
         struct.error,
     ) as error:
         raise Unreadable(f"{error} ({file.name})") from None
-    _check_total(file, member, header)
-    return CompressedArray(file, header.kind, header.dtype, header.size, member)
-
-
-def _check_total(file: File, member: zipfile.ZipInfo, header: Header) -> None:
-    if header.total != member.file_size:
-        name, found = member.filename[:80], member.file_size
-        raise Unreadable(f"{name!r} has {found} bytes where its header promises {header.total} ({file.name})")
 
 
 # Torch checkpoints
@@ -203,12 +230,12 @@ def _checkpoint(file: File) -> dict[tuple[object, ...], FileArray]:
     if file.size < 4 or file.read(0, 4) != b"PK\x03\x04":
         raise Unreadable(f"no checkpoint of torch.save since version 1.6; load it and save it anew ({file.name})")
     members = _members(file)
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+    if any(member.packed for member in members):
         raise Unreadable(f"compressed, which checkpoints of torch.save are not ({file.name})")
-    order = next((member for member in members if member.filename.endswith("/byteorder")), None)
-    if order is not None and file.read(_start(file, order), min(order.file_size, 8)) != sys.byteorder.encode():
+    order = next((member for member in members if member.info.filename.endswith("/byteorder")), None)
+    if order is not None and file.read(order.start, min(order.stop - order.start, 8)) != sys.byteorder.encode():
         raise Unreadable(f"saved on a machine of another byte order ({file.name})")
-    return checkpoints.state(file, {_start(file, member): member for member in members})
+    return checkpoints.state(file, {one.info.filename: (one.start, one.stop - one.start) for one in members})
 
 
 # .safetensors

@@ -64,14 +64,14 @@ class _Handle:
         self.stamp = os.fstat(self.number)
         if not stat.S_ISREG(self.stamp.st_mode):
             raise Unreadable(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
-        # Pages of these are taken from memory when they are written to, and a file of holes has no more than it is read.
+        # The system gives memory for these where they are written to: a file of holes takes no more than it is read.
         self._known = np.zeros(-(-self.stamp.st_size // BLOCK), np.bool_)
         self._digests = np.zeros((len(self._known), 2), np.uint64)
 
-    def read(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> memoryview:
         """`count` bytes from `offset` on: those of the first reading, or an error."""
         if not count:
-            return b""
+            return memoryview(b"")
         if offset + count > self.stamp.st_size:
             raise Unreadable(f"it ends before its data do ({self.name})")
         first, last = offset // BLOCK, -(-(offset + count) // BLOCK)
@@ -84,7 +84,7 @@ class _Handle:
             if (digests[known] != found[known]).any():
                 raise _Changed
             digests[:], known[:] = found, True
-        return data[offset - start : offset - start + count]
+        return memoryview(data)[offset - start : offset - start + count]
 
     def _read(self, offset: int, count: int) -> bytes:
         parts = []
@@ -132,7 +132,12 @@ class File:
 
     def read(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset` on; fewer are an error."""
-        return self._handle.read(offset, count)
+        return bytes(self._handle.read(offset, count))
+
+    def array(self, offset: int, size: int, dtype: "np.dtype[Any]") -> Array:
+        """`size` numbers from `offset` on, where they were read to."""
+        found: Array = np.frombuffer(self._handle.read(offset, size * dtype.itemsize), dtype)
+        return found if found.flags.aligned else found.copy()
 
     def seekable(self) -> io.BufferedReader:
         """The file as `zipfile` wants it."""
@@ -200,7 +205,7 @@ class PlainArray(FileArray):
 
     def run(self, start: int, stop: int) -> Array:
         width = self.dtype.itemsize
-        return np.frombuffer(self.file.read(self.offset + start * width, (stop - start) * width), self.dtype)
+        return self.file.array(self.offset + start * width, stop - start, self.dtype)
 
 
 @final

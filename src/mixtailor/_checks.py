@@ -17,6 +17,7 @@ __all__ = [
     "nearest",
     "plural",
     "refuse",
+    "shown",
 ]
 
 
@@ -74,9 +75,23 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def shown(item: object) -> str:
+    """Text from outside as it may be printed: control characters, which a terminal would obey, as their escapes.
+
+    Examples
+    --------
+    >>> shown("ann\\x1b[2J.npy")
+    'ann\\\\x1b[2J.npy'
+    """
+    text = str(item)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def listing(items: Iterable[object], limit: int = 12) -> str:
-    """A short enumeration that stays readable for a thousand rows."""
-    words = [str(item) for item in items]
+    """A short enumeration that stays readable for a thousand rows, and on a terminal whatever the names are."""
+    words = [shown(item) for item in items]
     if len(words) > limit:
         return ", ".join(words[:limit]) + f" and {len(words) - limit} more"
     return ", ".join(words)
@@ -141,10 +156,10 @@ def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[objec
     """The sentence for more faults than the rule withstands."""
     rows = sorted(reasons)
     kinds = sorted({reasons[row] for row in rows})
-    what = kinds[0] if len(kinds) == 1 else "faulty (" + "; ".join(kinds) + ")"
+    what = shown(kinds[0]) if len(kinds) == 1 else "faulty (" + "; ".join(map(shown, kinds)) + ")"
     verb = "is" if len(rows) == 1 else "are"
     which = ("row " if len(rows) == 1 else "rows ") + listing(rows)
-    named = [str(names[row]) for row in rows if row < len(names)]
+    named = [names[row] for row in rows if row < len(names)]
     whose = f"; workers {listing(named)}" if named else ""
     advice = "Raise f, or look at these workers." if len(rows) > 1 else "Raise f, or look at this worker."
     return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and f = {f}. {advice}"

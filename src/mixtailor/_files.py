@@ -1,14 +1,18 @@
-"""The one way this project replaces a file: written beside it, flushed to the disk, then renamed."""
+"""The one way this project replaces a file (written beside it, flushed to the disk, then renamed), and the one way it
+reads a small one from outside: a regular file, no longer than it may be, and inside the folder that it belongs to."""
 
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_write", "new_file", "rename"]
+from mixtailor._checks import shown
+
+__all__ = ["atomic_write", "check_regular", "new_file", "read_bounded", "rename"]
 
 
 @contextlib.contextmanager
@@ -68,3 +72,62 @@ def rename(source: "str | PathLike[str]", target: "str | PathLike[str]") -> None
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def read_bounded(path: "str | PathLike[str]", most: int, *, within: "str | PathLike[str] | None" = None) -> bytes:
+    """The content of a regular file; a pipe, a device, or a file that is too long is refused with a sentence.
+
+    A pipe would block for ever, and a device or a growing file would fill memory.
+
+    Parameters
+    ----------
+    path : path
+    most : int
+        How many bytes it may have.
+    within : path, optional
+        A folder that the file must lie in. A link that leads out of it is refused: whoever made the folder could show
+        a file of the reader's in what the reader makes of it.
+
+    Examples
+    --------
+    >>> read_bounded("/dev/zero", 100)
+    Traceback (most recent call last):
+    ValueError: /dev/zero is not a regular file.
+    """
+    number = os.open(_checked(path, within), os.O_RDONLY | _FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError(f"{shown(path)} is not a regular file.")
+        parts, left = [], most + 1
+        while left and (part := os.read(number, min(left, 1 << 24))):
+            parts.append(part)
+            left -= len(part)
+    finally:
+        os.close(number)
+    if not left:
+        raise ValueError(f"{shown(path)} has more than the {most:,} bytes that such a file may have.")
+    return b"".join(parts)
+
+
+# A pipe would block; Windows would translate line ends.
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
+
+def _checked(path: "str | PathLike[str]", within: "str | PathLike[str] | None") -> str:
+    """The path, without links where it has to lie in a folder."""
+    if within is None:
+        return os.fspath(path)
+    real, folder = os.path.realpath(path), os.path.realpath(within)
+    if os.path.commonpath([real, folder]) != folder:
+        raise ValueError(f"{shown(path)} leads out of {shown(within)}, by a link. Put the file itself there.")
+    return real
+
+
+def check_regular(path: "str | PathLike[str]") -> None:
+    """Refuse what exists and is no regular file; a new file may still be made there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{shown(path)} is not a regular file.")

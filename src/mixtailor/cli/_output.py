@@ -1,7 +1,9 @@
-"""What commands print: tables for people, JSON for machines."""
+"""What commands print: tables for people, JSON for machines. Names from outside never reach a terminal as they are."""
 
 import json
 import math
+import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["Json", "complain", "console", "say", "show_json", "status", "table"]
+from mixtailor._checks import shown
+
+__all__ = ["Json", "after_writing", "complain", "console", "say", "show_json", "status", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -26,12 +30,30 @@ def console() -> Console:
 
 def complain(message: str) -> None:
     """One line on stderr."""
-    print(" ".join(message.split()), file=sys.stderr)
+    print(shown(" ".join(message.split())), file=sys.stderr)
 
 
 def say(text: str) -> None:
     """Plain text, wrapped where the terminal ends."""
-    console().print(escape(text), soft_wrap=not sys.stdout.isatty())
+    console().print(escape(_plain(text)), soft_wrap=not sys.stdout.isatty())
+
+
+def _plain(text: str) -> str:
+    """Text in lines, with escapes for what a terminal would obey or the encoding of stdout does not have."""
+    text = "\n".join(map(shown, text.split("\n")))
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+@contextmanager
+def after_writing(path: object) -> Iterator[None]:
+    """What is told once the result is on the disk: that it cannot be printed does not undo the result."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:  # nobody reads it any more, or the disk that takes it is full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does what is left in the buffer fail
+        complain(f"Note: {path} is written, but what happened could not be printed: {error.strerror or error}.")
 
 
 @contextmanager
@@ -40,13 +62,22 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _text: None
         return
-    with Console(stderr=True).status(escape(text)) as shown:
-        yield lambda text: shown.update(escape(text))
+    with Console(stderr=True).status(escape(shown(text))) as line:
+        yield lambda text: line.update(escape(shown(text)))
 
 
 def show_json(value: object) -> None:
     """JSON that any parser takes: what is not finite is null."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    print(re.sub(r"[^\n -~]", _escaped, text))
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    """A character of a JSON text as it is, or as JSON's own escape where it may not be printed."""
+    letter, encoding = found[0], sys.stdout.encoding or "utf-8"
+    if letter.isprintable() and letter.encode(encoding, "ignore"):
+        return letter
+    return json.dumps(letter)[1:-1]
 
 
 def _finite(value: Any) -> Any:
@@ -75,5 +106,5 @@ def table(
         heading = name if place == 0 or not whole else _wrapped(name, widest)
         made.add_column(heading, justify="right" if name in right else "left", no_wrap=whole)
     for row in rows:
-        made.add_row(*(escape(cell) for cell in row))
+        made.add_row(*(escape(_plain(cell)) for cell in row))
     return made

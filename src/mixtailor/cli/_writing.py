@@ -32,10 +32,18 @@ def check_out(out: Path, inputs: Collection[Path]) -> None:
         refuse(f"The answer needs a folder that exists, and {str(out.parent)!r} does not. Make it first.")
     if out.is_dir():
         refuse(f"The answer needs the name of a file, and {str(out)!r} is a folder.")
-    if out.exists() and any(path.exists() and path.samefile(out) for path in inputs):
+    if any(_same(path, out) for path in inputs):
         refuse(f"The answer would replace {out.name!r}, which is one of the files it is made of. Give another name.")
     if out.suffix.lower() in checkpoints.SUFFIXES:
         checkpoints.needed_torch()
+
+
+def _same(path: Path, out: Path) -> bool:
+    """Whether two paths lead to one file, by whatever links; what cannot be looked at is nothing that is replaced."""
+    try:
+        return path.samefile(out)
+    except (OSError, ValueError):
+        return False
 
 
 def check_names(out: Path, *, named: bool) -> None:

@@ -5,18 +5,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixtailor._checks import refuse
-from mixtailor.cli._output import Json, say, show_json
+from mixtailor._checks import shown
+from mixtailor.cli._output import Json, after_writing, say, show_json
 from mixtailor.cli._progress import Readings
 from mixtailor.cli._writing import check_names, check_out, write
-from mixtailor.intake import Arrival
 from mixtailor.mixing.grammar import read_value
 from mixtailor.mixing.registry import make_rule
 from mixtailor.rules import Rule
+
+if TYPE_CHECKING:
+    from mixtailor.intake.files import Opened
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
@@ -50,24 +52,27 @@ def command(
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
     chosen = _rule(rule, f, _parameters(settings or []))
-    check_out(out, [*files, *([base] if base else [])])
-    arrival = _received(files, base)
-    halves = _halves(files, arrival, out)
+    check_out(out, [*files, *(path for path in (base, reference) if path)])
+    opened = _opened(files, base, out)
     with _progress() as readings:
-        watched = replace(arrival, watch=readings.add)
+        watched = replace(opened.arrival, watch=readings.add)
         result = chosen.aggregate(watched, workers=[path.name for path in files], reference=reference)
-    write(out, result.update, halves)
+    write(out, result.update, opened.halves)
     passes = round(readings.passes, 2)
-    if as_json:
-        show_json({"out": str(out), "passes": passes, "files": [str(path) for path in files], **result.summary()})
-        return
-    say(f"{result}\n  passes       {passes:g} over the files\n  written to   {out}")
+    with after_writing(out):
+        if as_json:
+            show_json({"out": str(out), "passes": passes, "files": [str(path) for path in files], **result.summary()})
+        else:
+            say(f"{result}\n  passes       {passes:g} over the files\n  written to   {shown(out)}")
 
 
-def _received(files: Sequence[Path], base: Path | None) -> Arrival:
-    from mixtailor.intake.files import receive_files
+def _opened(files: Sequence[Path], base: Path | None, out: Path) -> "Opened":
+    """The files, where `out` can hold their result."""
+    from mixtailor.intake.files import open_files
 
-    return receive_files(files, base)
+    opened = open_files(files, base)
+    check_names(out, named=opened.named)
+    return opened
 
 
 def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
@@ -87,17 +92,6 @@ def _parameters(settings: Sequence[str]) -> dict[str, object]:
             raise typer.BadParameter("--set does not take f. Give --f.")
         parameters[name] = read_value(text)
     return parameters
-
-
-def _halves(files: Sequence[Path], arrival: Arrival, out: Path) -> set[str]:
-    """The arrays that are bfloat16 in the files, so that the answer is again; refuses what `out` cannot hold."""
-    from mixtailor.storage.files.formats import contents
-
-    if not arrival.received:
-        refuse("Updates need at least one file that can be read.")
-    parts = contents(files[arrival.received[0]])
-    check_names(out, named=() not in parts)
-    return {str(name[0]) if name else "" for name, part in parts.items() if part.kind.bits}
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixtailor._files import atomic_write
+from mixtailor._files import atomic_write, read_bounded
 from mixtailor.experiments.errors import ConfigError
 from mixtailor.experiments.results import NOT_RUN, Result, Results
 
@@ -20,6 +20,7 @@ __all__ = ["keep_curves", "kept_curves", "thinned"]
 
 FORMAT = 1
 MOST_POINTS = 200
+_LONGEST = 256 << 20  # bytes of a file
 LAST = 20  # evaluations at the end that are always kept: accuracy and fluctuation are computed from them
 _WHERE = ("panel", "rule", "attack", "setting")
 _Run = dict[str, Any]
@@ -132,8 +133,9 @@ def _order(results: Results) -> Any:
 
 
 def _read(path: Path) -> list[_Run]:
+    data = read_bounded(path, _LONGEST)
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         table = None
     needed = {*_WHERE, "seed", "hash", "rounds", "model", "microseconds", "curve"}

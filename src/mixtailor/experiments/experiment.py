@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from mixtailor._files import read_bounded
 from mixtailor.experiments.claims import Claim, Number
 from mixtailor.experiments.config import RunConfig, label_of
 from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Experiment", "Panel"]
 
+_LONGEST = 1 << 20  # bytes of a file
 MOST_RUNS = 100_000  # a few lists multiply to more than anybody waits for
 
 
@@ -120,10 +122,10 @@ class Experiment(BaseModel):
         """From a file, with its name."""
         where = Path(path)
         try:
-            text = where.read_text(encoding="utf-8")
+            text = read_bounded(where, _LONGEST).decode("utf-8")
         except UnicodeDecodeError:
             raise ConfigError(f"{where} is no text file.") from None
-        return cls.parse(text, where.stem)
+        return cls.parse(text.replace("\r\n", "\n"), where.stem)
 
     def changed(
         self,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
+from mixtailor._files import read_bounded
 from mixtailor.simulation.records import read_records
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable
 
 __all__ = ["LAST", "Result", "Results", "run_folders"]
 
 NOT_RUN = "not run yet"
+INDEX, ERROR = 64 << 20, 1 << 20  # bytes that an index may have (10,000 runs take 20 MB), and what stopped a run
 LAST = 5  # evaluations that the accuracy of a run is the mean of
 
 
@@ -92,12 +94,13 @@ class Results:
         """From the folder of an experiment, which holds its ``experiment.json``."""
         where = Path(folder)
         index = _index(where)
-        runs, missing = [], []
+        runs, missing, inside = [], [], where.parent / "runs"
         for entry, home in zip(index["entries"], run_folders(where), strict=True):
-            records = read_records(home / "metrics.jsonl") if (home / "metrics.jsonl").exists() else []
+            metrics = home / "metrics.jsonl"
+            records = read_records(metrics, within=inside) if os.path.lexists(metrics) else []
             error, complete = home / "error.txt", (home / "summary.json").exists()
-            if not records or (error.exists() and not complete):
-                why = error.read_text(encoding="utf-8").strip() if error.exists() else NOT_RUN
+            if not records or (os.path.lexists(error) and not complete):
+                why = _text(error, inside) if os.path.lexists(error) else NOT_RUN
                 missing.append({**entry, "error": why})
                 continue
             placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
@@ -135,14 +138,19 @@ def run_folders(folder: Path) -> list[Path]:
     return [folder.parent / "runs" / entry["hash"] for entry in _index(folder)["entries"]]
 
 
+def _text(path: Path, within: Path) -> str:
+    return read_bounded(path, ERROR, within=within).decode("utf-8", errors="replace").strip()
+
+
 def _index(folder: Path) -> dict[str, Any]:
     path = folder / "experiment.json"
-    if not path.exists():
+    if not os.path.lexists(path):
         raise ValueError(
             f"There is no experiment in {folder}: no experiment.json. Give the folder of one that was run."
         )
+    data = read_bounded(path, INDEX, within=folder)
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
+        index = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         index = None
     entries = index.get("entries") if isinstance(index, dict) else None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import MissingPackageError
-from mixtailor._files import atomic_write
+from mixtailor._files import atomic_write, read_bounded
 from mixtailor.experiments.config import RunConfig
 from mixtailor.experiments.errors import ConfigError
 
@@ -317,10 +317,13 @@ def _index(experiment: Experiment, entries: Sequence[Any], left_out: Sequence[st
     }
 
 
+_SUMMARY = 1 << 24  # bytes that a summary may have
+
+
 def _complete(folder: Path) -> dict[str, Any] | None:
     """The summary of a run that was made to its end."""
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads(read_bounded(folder / "summary.json", _SUMMARY).decode("utf-8"))
     except (OSError, ValueError):
         return None
     return summary if isinstance(summary, dict) and "accuracy" in summary else None

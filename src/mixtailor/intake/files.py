@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,12 @@ from mixtailor.intake.trees import Leaves
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
-from mixtailor.storage.kinds import Unfit, recast
+from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers
 from mixtailor.storage.rows import Rows
 from mixtailor.storage.strided import WHOLE
 
-__all__ = ["receive_files"]
+__all__ = ["Opened", "open_files", "receive_files"]
 
 _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -46,20 +47,45 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
     A file that cannot be read is a fault of its worker: it is quarantined and named. Extra memory is a range of all
     updates and one update, whatever the size of the files. Compressed `.npz` members are unpacked again in every pass,
     by one thread. Checksums of uncompressed members are not compared: whoever writes a file also writes those.
+
+    The type of the result is the base's, or else the type that most files have; no single file decides it.
     """
+    return open_files(paths, base).arrival
+
+
+class Opened(NamedTuple):
+    """Files that were received, and what a file of the result has to hold.
+
+    Attributes
+    ----------
+    arrival : Arrival
+    halves : frozenset of str
+        The arrays that are bfloat16 in the result, which numpy returns as float32; "" is the one without a name.
+    named : bool
+        Whether arrays have names.
+    """
+
+    arrival: Arrival
+    halves: frozenset[str]
+    named: bool
+
+
+def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
+    """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
-    kinds = leaves.layout.kinds
     bases = {} if base is None else _base_arrays(base, leaves)
+    kinds = {path: _typed(kind, bases.get(path)) for path, kind in leaves.layout.kinds.items()}
     storages = [_rows(leaves, path, bases.get(path)) for path in leaves.paths]
     storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received) + bool(bases))
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         parts = leaves.parts(result)
         for path, own in bases.items():
-            parts[path] = recast(_added(parts[path], own), False, kinds[path].dtype, kinds[path].bits)
+            added = _added(parts[path], own)
+            parts[path] = recast(added, False, kinds[path].dtype, kinds[path].bits)
         results = {path: restored(kinds[path], part) for path, part in parts.items()}
         for path in leaves.counters:
             results[path] = restored(kinds[path], leaves.discrete(path, left, _counted))
@@ -71,7 +97,16 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
             return vector
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
-    return Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases))
+    arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases))
+    halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
+    return Opened(arrival, halves, () not in kinds)
+
+
+def _typed(kind: Kind, base: FileArray | None) -> Kind:
+    """The kind of one array of the result: in the base's type, which no worker chooses."""
+    if base is None or base.kind.discrete:
+        return kind
+    return replace(kind, dtype=base.kind.dtype, bits=base.kind.bits)
 
 
 def _is_path(item: object) -> bool:
@@ -132,7 +167,11 @@ def _added(difference: Array, base: FileArray) -> Array:
     """The base plus the difference, in place, range by range."""
     for start in range(0, base.size, WHOLE):
         stop = min(start + WHOLE, base.size)
-        difference[start:stop] += recast(base.run(start, stop), base.bits, difference.dtype)
+        try:
+            values = base.run(start, stop)
+        except Unreadable as error:
+            refuse(f"The base needs to be a file that can be read, and is {error}.")
+        difference[start:stop] += recast(values, base.bits, difference.dtype)
     return difference
 
 

@@ -116,11 +116,13 @@ def _kinds(rows: list[Structure | None], signatures: Sequence[object], wanted: o
 
 
 def _usual(kinds: list[Kind]) -> Kind:
-    """The kind that most updates have."""
+    """The kind that most updates have; the wider type of two that equally many have, whichever came first."""
     first = kinds[0]
     if all(kind is first for kind in kinds):
         return first
-    return Counter(kinds).most_common(1)[0][0]
+    counted = Counter(kinds)
+    # bfloat16 has fewer digits than float16, and both take two bytes.
+    return max(counted, key=lambda kind: (counted[kind], kind.dtype.itemsize, not kind.bits))
 
 
 def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = "most have") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
-from mixtailor._checks import check_positive, check_rows, listing, plural, refuse
+from mixtailor._checks import check_positive, check_rows, listing, plural, refuse, shown
 from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
@@ -269,10 +269,10 @@ class _Key:
 
 def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes]:
     """The digest of every received row by worker; a row that is no update at all, by what is wrong with it."""
-    label = {row: str(names[row]) if names else str(row) for row in range(arrival.n)}
+    label = {row: shown(names[row]) if names else str(row) for row in range(arrival.n)}
     if len(set(label.values())) < arrival.n:
         refuse("An audited draw needs workers= with a different name for each update.")
     digests = {label[row]: digest for row, digest in zip(arrival.received, arrival.digests(), strict=True)}
     for row, why in arrival.faults.items():
-        digests[label[row]] = hashlib.sha256(f"faulty: {why}".encode()).digest()
+        digests[label[row]] = hashlib.sha256(f"faulty: {shown(why)}".encode()).digest()
     return digests

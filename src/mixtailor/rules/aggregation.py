@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mixtailor._checks import listing, plural
+from mixtailor._checks import listing, plural, shown
 from mixtailor._types import Floats
 
 __all__ = ["Aggregation", "Quarantined"]
@@ -21,8 +21,8 @@ class Quarantined:
     reason: str
 
     def __str__(self) -> str:
-        name = "" if self.worker is None or self.worker == self.row else f" ({self.worker})"
-        return f"row {self.row}{name}: {self.reason}"
+        name = "" if self.worker is None or self.worker == self.row else f" ({shown(self.worker)})"
+        return f"row {self.row}{name}: {shown(self.reason)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
+import stat
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    import os
     from types import TracebackType
 
 __all__ = ["Content", "DataError"]
@@ -51,11 +52,16 @@ class Content:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            # A pipe or a device would block or never end.
             raise DataError(f"{self.path} is not a regular file.")
         try:
-            self._file = self.path.open("rb")
-            self.size = self.path.stat().st_size
+            # A pipe or a device would block or never end; what it is now, the open file itself tells.
+            flags = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+            number = os.open(self.path, os.O_RDONLY | flags)
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode):
+                os.close(number)
+                raise DataError(f"{self.path} is not a regular file.")
+            self._file, self.size = os.fdopen(number, "rb"), found.st_size
             self.gzipped = self._file.read(2) == b"\x1f\x8b"
             self._file.seek(0)
         except OSError as error:

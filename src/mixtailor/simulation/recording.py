@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mixtailor._checks import check_count
-from mixtailor._files import atomic_write
+from mixtailor._files import atomic_write, read_bounded
 from mixtailor.simulation.archives import read_arrays
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.theory import State
@@ -170,7 +170,7 @@ class Recording:
 
     def _told(self, folder: str | os.PathLike[str]) -> tuple[object, ...]:
         try:
-            told = json.loads((Path(folder) / "recording.json").read_text(encoding="utf-8"))
+            told = json.loads(read_bounded(Path(folder) / "recording.json", 1 << 16).decode("utf-8"))
             return told["states"], told["resamples"], told["complete"]
         except (OSError, ValueError, KeyError, TypeError):
             return ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixtailor._files import check_regular, read_bounded
 from mixtailor.rules import Reputation
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from mixtailor.rules import Aggregation
 
 __all__ = ["Records", "Tally", "read_records"]
+
+LONGEST = 256 << 20  # bytes that records may have: a million evaluations of a small run
 
 Record = dict[str, Any]
 
@@ -144,6 +147,7 @@ class Records:
         self._ahead: list[bytes] = []
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+            check_regular(path)
             with path.open("a+b") as file:
                 if file.tell() < length:
                     raise ValueError(f"{path} is shorter than its checkpoint says. Remove its folder to start again.")
@@ -176,9 +180,9 @@ class Records:
         return len(self._kept)
 
 
-def read_records(path: Path) -> list[Record]:
-    """The records of a file; a last line that was cut off is left out."""
-    return _parsed(path.read_bytes(), path)
+def read_records(path: Path, *, within: Path | None = None) -> list[Record]:
+    """The records of a file, inside a folder where that is given; a last line that was cut off is left out."""
+    return _parsed(read_bounded(path, LONGEST, within=within), path)
 
 
 def _parsed(content: bytes, path: Path) -> list[Record]:

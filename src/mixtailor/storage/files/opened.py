@@ -17,6 +17,7 @@ from typing import IO, Any, final
 
 import numpy as np
 
+from mixtailor._checks import shown
 from mixtailor._types import Array
 from mixtailor.kernels.digests import block_digests
 from mixtailor.storage.kinds import Kind, Unfit
@@ -50,7 +51,7 @@ class _Handle:
     """An open file and its name: closed when nobody reads it any more."""
 
     def __init__(self, path: "str | PathLike[str]") -> None:
-        self.name = Path(os.fspath(path)).name
+        self.name = shown(Path(os.fspath(path)).name)
         try:
             # A pipe would block for ever; Windows would translate line ends.
             flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))

@@ -57,7 +57,6 @@ class Stored(NamedTuple):
 
     kind: str
     key: str
-    count: int
 
 
 @final
@@ -155,8 +154,8 @@ class _Reader:
 
     def stored(self) -> None:
         match self.stack.pop():
-            case ("storage", Name(path), str(key), str(), int(count)):
-                self.stack.append(Stored(path, key, count))
+            case ("storage", Name(path), str(key), str(), int()):
+                self.stack.append(Stored(path, key))
             case _:
                 raise NoOutline("numbers that are no storage")
 

@@ -1,0 +1,113 @@
+"""Pipes, devices, endless files and links that lead out of a folder: refused with a sentence, and nothing hangs."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mixtailor._files import read_bounded
+from mixtailor.experiments import Experiment
+from mixtailor.experiments.results import Results
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+SPECIAL: dict[str, Callable[[Path], None]] = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a terminal's device": lambda path: path.symlink_to("/dev/full"),
+    "a folder": lambda path: path.mkdir(),
+    "a huge file of holes": _sparse,
+    "a link outside": lambda path: path.symlink_to("/etc/passwd"),
+}
+
+
+def experiment(folder: Path) -> Path:
+    """The folder of an experiment with one run that failed and one that did not."""
+    entries = [
+        {"panel": "p", "rule": "krum", "attack": "a", "setting": "", "hash": name, "config": {"seed": 0, "rounds": 1}}
+        for name in ("aaaa", "bbbb")
+    ]
+    home = folder / "demo"
+    home.mkdir()
+    (home / "experiment.json").write_text(json.dumps({"title": "t", "entries": entries}))
+    for name in ("aaaa", "bbbb"):
+        (folder / "runs" / name).mkdir(parents=True)
+    (folder / "runs" / "aaaa" / "error.txt").write_text("it failed")
+    record = {"round": 0, "accuracy": 0.5, "rule_seconds": {}, "drawn": {}}
+    (folder / "runs" / "bbbb" / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _patience() -> Iterator[None]:
+    """A pipe would hold the suite for ever."""
+    before = signal.signal(signal.SIGALRM, _hangs)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _hangs(*_: object) -> None:
+    raise TimeoutError("it hangs")
+
+
+def errors_of(home: Path) -> list[str]:
+    return [entry["error"] for entry in Results.load(home).missing]
+
+
+def test_a_whole_experiment_is_read(tmp_path: Path) -> None:
+    assert errors_of(experiment(tmp_path)) == ["it failed"]
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", ["demo/experiment.json", "runs/bbbb/metrics.jsonl", "runs/aaaa/error.txt"])
+def test_an_experiment_of_special_files(name: str, kind: str, tmp_path: Path) -> None:
+    """Whoever made the folder gets a sentence, and nothing of ours in the report."""
+    home = experiment(tmp_path)
+    (tmp_path / name).unlink()
+    SPECIAL[kind](tmp_path / name)
+    words = {"a huge file of holes": "bytes that such a file may have", "a link outside": "leads out of"}
+    words |= {"a device": "leads out of", "a terminal's device": "leads out of"}
+    with pytest.raises(ValueError, match=words.get(kind, "is not a regular file.")):
+        Results.load(home)
+
+
+def test_a_run_s_folder_may_not_be_a_link(tmp_path: Path) -> None:
+    home = experiment(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "error.txt").write_text("secret")
+    for path in (tmp_path / "runs" / "aaaa").iterdir():
+        path.unlink()
+    (tmp_path / "runs" / "aaaa").rmdir()
+    (tmp_path / "runs" / "aaaa").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="leads out of"):
+        Results.load(home)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SPECIAL if kind != "a link outside"])
+def test_an_experiment_s_toml(kind: str, tmp_path: Path) -> None:
+    SPECIAL[kind](tmp_path / "x.toml")
+    with pytest.raises(ValueError, match=r"is not a regular file\.|such a file may have\."):
+        Experiment.read(tmp_path / "x.toml")
+
+
+def test_a_file_may_have_as_many_bytes_as_it_may(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert read_bounded(path, 5) == b"12345" and read_bounded(path, 5, within=tmp_path) == b"12345"
+    (tmp_path / "link").symlink_to(path)
+    assert read_bounded(tmp_path / "link", 5, within=tmp_path) == b"12345"
+    with pytest.raises(ValueError, match="more than the 4 bytes"):
+        read_bounded(path, 4)
+    with pytest.raises(OSError, match="No such file"):
+        read_bounded(tmp_path / "none", 4)

@@ -28,10 +28,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kills.add_argument("--kills", type=int, default=200, help="how many, in all")
     damaged = chosen.add_parser("bytes", help="damaged files for every reader")
     damaged.add_argument("--count", type=int, default=20_000, help="how many for each target")
+    more = {
+        "races": "files that change while they are read",
+        "bombs": "archives and checkpoints that claim more than they are",
+        "special": "pipes, devices and links in place of every file",
+        "readme": "the command of the README with two hostile files of every kind",
+    }
+    others = [chosen.add_parser(name, help=text) for name, text in more.items()]
+    for each in others:
+        each.add_argument("--count", type=int, default=2000, help="how many cases")
     load = chosen.add_parser("load", help="aggregation in a loop, from threads and from forks")
     load.add_argument("--minutes", type=float, default=60.0)
     load.add_argument("--d", type=int, help="coordinates of each of twelve rows; the most that fit, by default")
-    for each in (rows, kills, damaged, load):
+    for each in (rows, kills, damaged, load, *others):
         each.add_argument("--seed", type=int, default=0, help="what all cases follow from")
         each.add_argument("--state", type=Path, help="where to keep what was tried; the place to resume from")
         each.add_argument("--repeat", metavar="SEED", help="one case alone, by the seed that a failure names")

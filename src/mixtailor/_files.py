@@ -94,7 +94,12 @@ def read_bounded(path: "str | PathLike[str]", most: int, *, within: "str | PathL
     Traceback (most recent call last):
     ValueError: /dev/zero is not a regular file.
     """
-    number = os.open(_checked(path, within), os.O_RDONLY | _FLAGS)
+    try:
+        number = os.open(_checked(path, within), os.O_RDONLY | _FLAGS)
+    except OSError as error:
+        if within is None:
+            raise
+        raise ValueError(f"{shown(path)} cannot be read: {error.strerror or error}.") from None
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise ValueError(f"{shown(path)} is not a regular file.")

@@ -1,0 +1,1 @@
+"""Small files that claim to be large, or to take long."""

@@ -1,0 +1,1 @@
+"""Files that their worker changes while they are read."""

@@ -1,0 +1,109 @@
+"""A worker keeps its file mapped and changes it: once, at a random moment, or all the time from a thread."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+import mixtailor as mt
+from campaigns import _cases
+from campaigns._ledger import Tally
+from mixtailor.intake.files import receive_files
+
+RULES = [
+    mt.Krum(2), mt.MultiKrum(2), mt.Medoid(), mt.GeometricMedian(), mt.TrimmedMean(2), mt.Comed(), mt.MDA(2), mt.DnC(2),
+    mt.NNM(2) >> mt.Comed(), mt.NNM(2) >> mt.Krum(2), mt.Bulyan(1), mt.Aksel(), mt.CenteredClipping(tau=100.0),
+]  # fmt: skip
+FORMS = (".npy", ".npz", ".packed.npz", ".safetensors", ".pt")
+VALUES = (np.nan, np.inf, 1e9, -1e30, 0.5)
+N, HONEST_REACH = 9, 3.0
+
+
+def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
+    """One aggregation; the result is finite, near the honest rows, and nobody but the one who changed is named."""
+    rule, form = RULES[rng.integers(len(RULES))], FORMS[rng.integers(len(FORMS))]
+    d, mallory, value = int(rng.integers(1000, 40_000)), int(rng.integers(N)), VALUES[rng.integers(len(VALUES))]
+    rows = rng.standard_normal((N, d)).astype(np.float32)
+    rows[mallory] = np.delete(rows, mallory, axis=0).mean(axis=0)
+    paths = [folder / f"{k}{form}" for k in range(N)]
+    for path, row in zip(paths, rows, strict=True):
+        _write(path, row)
+    how = ("once", "always")[int(rng.integers(2))]
+    tally.count(rule=type(rule).__name__, form=form, how=how)
+    with paths[mallory].open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+        for place in range(0, len(pages), 512):
+            pages[place] = pages[place]  # dirty from now on: the file's times do not tell of what is written later
+        start = int(rng.integers(len(pages) // 4, len(pages) // 2)) // 4 * 4
+        result = _raced(rule, paths, pages, start, value, how, float(rng.uniform(0.0, 2.5)))
+    named = {(one.row, one.reason) for one in result.quarantined}
+    tally.count(named="the one who changed" if named else "nobody")
+    if any(row != mallory for row, _ in named):
+        return f"{rule!r}, {form}: {named} where {mallory} changed"
+    update = result.update
+    flat = np.concatenate([update["a"], update["b"]]) if isinstance(update, dict) else update
+    honest = np.delete(rows, mallory, axis=0)
+    if not np.isfinite(flat).all():
+        return f"{rule!r}, {form}, {value}: not finite"
+    reach, far = np.linalg.norm(honest - honest.mean(axis=0), axis=1).max(), np.linalg.norm(flat - honest.mean(axis=0))
+    return None if far <= HONEST_REACH * reach else f"{rule!r}, {form}, {value}: {far} away where honest reach {reach}"
+
+
+def _raced(
+    rule: Any, paths: list[Path], pages: mmap.mmap, start: int, value: float, how: str, moment: float
+) -> mt.Aggregation:
+    old, new = pages[start : start + 4000], np.full(1000, value, np.float32).tobytes()
+    arrival = receive_files(paths)
+    stop, read = threading.Event(), [0.0]
+
+    def hook(share: float) -> None:
+        if read[0] <= moment < read[0] + share:
+            pages[start : start + 4000] = new
+        read[0] += share
+
+    def flip() -> None:
+        while not stop.is_set():
+            pages[start : start + 4000] = new
+            os.sched_yield()
+            pages[start : start + 4000] = old
+
+    thread = threading.Thread(target=flip)
+    if how == "always":
+        thread.start()
+    try:
+        return rule.aggregate(replace(arrival, watch=hook) if how == "once" else arrival)
+    finally:
+        stop.set()
+        if how == "always":
+            thread.join()
+
+
+def _write(path: Path, row: np.ndarray) -> None:
+    half = len(row) // 3
+    if path.name.endswith(".npy"):
+        np.save(path, row)
+    elif path.name.endswith(".packed.npz"):
+        np.savez_compressed(path, a=row[:half], b=row[half:])
+    elif path.name.endswith(".npz"):
+        np.savez(path, a=row[:half], b=row[half:])
+    elif path.name.endswith(".safetensors"):
+        save_file({"a": row[:half], "b": row[half:]}, path)
+    else:
+        torch.save({"a": torch.from_numpy(row[:half].copy()), "b": torch.from_numpy(row[half:].copy())}, path)
+
+
+def campaign(count: int, seed: int, *, state: Path | None = None) -> dict[str, Any]:
+    """So many cases."""
+    return _cases.campaign("races", case, count, seed, state)
+
+
+def repeat(seed: str) -> list[str]:
+    """What one case breaks."""
+    return _cases.repeat(case, seed)

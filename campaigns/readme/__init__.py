@@ -1,0 +1,1 @@
+"""The command of the README, with two hostile files of every kind."""

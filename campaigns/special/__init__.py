@@ -1,0 +1,1 @@
+"""Pipes, devices, folders and links in place of every file that is read."""

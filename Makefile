@@ -56,6 +56,10 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns rows
 	$(BIN)/python -m campaigns bytes
 	$(BIN)/python -m campaigns kills
+	$(BIN)/python -m campaigns races
+	$(BIN)/python -m campaigns bombs
+	$(BIN)/python -m campaigns special
+	$(BIN)/python -m campaigns readme
 	$(BIN)/python -m campaigns load
 	$(BIN)/python -m campaigns.hostile.run
 

@@ -59,20 +59,21 @@ def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
 def _raced(
     rule: Any, paths: list[Path], pages: mmap.mmap, start: int, value: float, how: str, moment: float
 ) -> mt.Aggregation:
-    old, new = pages[start : start + 4000], np.full(1000, value, np.float32).tobytes()
+    stop_at = min(start + 4000, len(pages))
+    old, new = pages[start:stop_at], np.full(1000, value, np.float32).tobytes()[: stop_at - start]
     arrival = receive_files(paths)
     stop, read = threading.Event(), [0.0]
 
     def hook(share: float) -> None:
         if read[0] <= moment < read[0] + share:
-            pages[start : start + 4000] = new
+            pages[start:stop_at] = new
         read[0] += share
 
     def flip() -> None:
         while not stop.is_set():
-            pages[start : start + 4000] = new
+            pages[start:stop_at] = new
             os.sched_yield()
-            pages[start : start + 4000] = old
+            pages[start:stop_at] = old
 
     thread = threading.Thread(target=flip)
     if how == "always":

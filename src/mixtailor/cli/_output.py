@@ -23,9 +23,14 @@ __all__ = ["Json", "after_writing", "complain", "console", "say", "show_json", "
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would leave with exit code 1, whatever was written before
+
+
 def console() -> Console:
     """Where results go; made anew, so that it knows the terminal's width of now."""
-    return Console(highlight=False)
+    return _Console(highlight=False)
 
 
 def complain(message: str) -> None:

@@ -10,8 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from mixtailor._checks import shown
-
 __all__ = ["atomic_write", "check_regular", "new_file", "read_bounded", "rename"]
 
 
@@ -99,10 +97,10 @@ def read_bounded(path: "str | PathLike[str]", most: int, *, within: "str | PathL
     except OSError as error:
         if within is None:
             raise
-        raise ValueError(f"{shown(path)} cannot be read: {error.strerror or error}.") from None
+        raise ValueError(f"{_shown(path)} cannot be read: {error.strerror or error}.") from None
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError(f"{shown(path)} is not a regular file.")
+            raise ValueError(f"{_shown(path)} is not a regular file.")
         parts, left = [], most + 1
         while left and (part := os.read(number, min(left, 1 << 24))):
             parts.append(part)
@@ -110,12 +108,17 @@ def read_bounded(path: "str | PathLike[str]", most: int, *, within: "str | PathL
     finally:
         os.close(number)
     if not left:
-        raise ValueError(f"{shown(path)} has more than the {most:,} bytes that such a file may have.")
+        raise ValueError(f"{_shown(path)} has more than the {most:,} bytes that such a file may have.")
     return b"".join(parts)
 
 
 # A pipe would block; Windows would translate line ends.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
+
+def _shown(path: "str | PathLike[str]") -> str:
+    text = str(path)
+    return text if text.isprintable() else ascii(text)[1:-1]  # a terminal would obey what is not printable
 
 
 def _checked(path: "str | PathLike[str]", within: "str | PathLike[str] | None") -> str:
@@ -124,7 +127,7 @@ def _checked(path: "str | PathLike[str]", within: "str | PathLike[str] | None") 
         return os.fspath(path)
     real, folder = os.path.realpath(path), os.path.realpath(within)
     if os.path.commonpath([real, folder]) != folder:
-        raise ValueError(f"{shown(path)} leads out of {shown(within)}, by a link. Put the file itself there.")
+        raise ValueError(f"{_shown(path)} leads out of {_shown(within)}, by a link. Put the file itself there.")
     return real
 
 
@@ -135,4 +138,4 @@ def check_regular(path: "str | PathLike[str]") -> None:
     except OSError:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{shown(path)} is not a regular file.")
+        raise ValueError(f"{_shown(path)} is not a regular file.")

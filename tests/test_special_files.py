@@ -11,6 +11,7 @@ import pytest
 from mixtailor._files import read_bounded
 from mixtailor.experiments import Experiment
 from mixtailor.experiments.results import Results
+from mixtailor.simulation.records import Records
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
 
@@ -99,6 +100,13 @@ def test_an_experiment_s_toml(kind: str, tmp_path: Path) -> None:
     SPECIAL[kind](tmp_path / "x.toml")
     with pytest.raises(ValueError, match=r"is not a regular file\.|such a file may have\."):
         Experiment.read(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a huge file of holes"])
+def test_the_records_that_a_run_goes_on_with(kind: str, tmp_path: Path) -> None:
+    SPECIAL[kind](tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"is not a regular file\.|bytes that records may have\."):
+        Records(tmp_path / "metrics.jsonl")
 
 
 def test_a_file_may_have_as_many_bytes_as_it_may(tmp_path: Path) -> None:

@@ -149,6 +149,8 @@ class Records:
             path.parent.mkdir(parents=True, exist_ok=True)
             check_regular(path)
             with path.open("a+b") as file:
+                if file.tell() > LONGEST:
+                    raise ValueError(f"{path} has more than the {LONGEST:,} bytes that records may have.")
                 if file.tell() < length:
                     raise ValueError(f"{path} is shorter than its checkpoint says. Remove its folder to start again.")
                 file.seek(0)

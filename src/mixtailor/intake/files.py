@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -53,6 +53,7 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
     return open_files(paths, base).arrival
 
 
+@final
 class Opened(NamedTuple):
     """Files that were received, and what a file of the result has to hold.
 

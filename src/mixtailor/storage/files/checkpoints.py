@@ -3,7 +3,7 @@
 The pickle in a checkpoint is never unpickled, by torch or by anybody else: `outlines` says what it describes.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -106,6 +106,7 @@ def _entry(name: str, value: Any) -> Call:
     return value
 
 
+@final
 class _Tensor(NamedTuple):
     stored: Stored
     skipped: int

@@ -123,6 +123,7 @@ def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False,
 # .npz
 
 
+@final
 @dataclass(frozen=True)
 class _Member:
     """One file of an archive, and where its bytes are, compressed or not."""

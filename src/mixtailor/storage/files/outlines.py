@@ -39,12 +39,14 @@ class Refused(ValueError):
     """The pickle names a Python object that no checkpoint of tensors needs."""
 
 
+@final
 class Name(NamedTuple):
     """Something that would be imported."""
 
     path: str
 
 
+@final
 class Call(NamedTuple):
     """Something that would be called."""
 
@@ -52,6 +54,7 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+@final
 class Stored(NamedTuple):
     """The numbers of a tensor: a member of the archive."""
 
@@ -100,6 +103,7 @@ def outline(data: bytes) -> Any:
     raise NoOutline("it has no end")
 
 
+@final
 class _Reader:
     """The stack of a pickle, and what it remembers."""
 

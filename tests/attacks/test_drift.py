@@ -47,7 +47,20 @@ def test_drift_reverses_training_where_alie_does_not() -> None:
     assert descent(Drift(1.0)) < -0.1
 
 
-@pytest.mark.parametrize("options", [{"z": 0.0}, {"decay": 1.0}, {"decay": -0.1}, {"ddof": 2}])
+def test_drift_along_the_mean_and_in_disguise() -> None:
+    """By hand: the push along the running mean has the honest rows' reach; each row copies another honest deviation."""
+    honest = rows()
+    mean, deviation = honest.mean(axis=0), honest.std(axis=0)
+    made = Drift(0.5, along=0.4, disguise=0.8)(honest, 3, rng=0)
+    base = mean - 0.5 * deviation * np.sign(mean) - 0.4 * np.linalg.norm(deviation) * mean / np.linalg.norm(mean)
+    apart = np.abs((made - base)[:, None] - 0.8 * (honest - mean)[None]).max(axis=2)
+    assert apart.min(axis=1).max() < 1e-12 and len(set(apart.argmin(axis=1))) == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"z": float("nan")}, {"along": float("inf")}, {"disguise": True}, {"decay": 1.0}, {"decay": -0.1}, {"ddof": 2}],
+)
 def test_drift_refuses(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="Drift needs"):
         Drift(**options)  # type: ignore[arg-type]  # of a sweep over wrong values

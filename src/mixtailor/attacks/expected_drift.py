@@ -1,9 +1,8 @@
 """The best response over rounds: a plan against a server that may remember."""
 
 import copy
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,12 +11,12 @@ import numpy as np
 from mixtailor._checks import check_count, check_fraction
 from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
-from mixtailor.attacks._formulas import flat, length, sign
+from mixtailor.attacks._formulas import flat, length
 from mixtailor.attacks.base import Attack, Scene
-from mixtailor.attacks.drift import running_mean
+from mixtailor.attacks.drift import against_signs, length_ratio, row_weights, running_mean
 from mixtailor.attacks.memory import Memory
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.updates import Deviation, Point, Updates
+from mixtailor.updates import Point, Updates
 
 __all__ = ["ExpectedDrift"]
 
@@ -36,8 +35,8 @@ class ExpectedDrift(Attack):
 
     Every H rounds the attacker copies the server with what it remembers, plays H rounds of a guessed future against the
     copy, and keeps the best :math:`\theta` that a search finds. r is the running honest mean, fixed while the attacker
-    plans, and :math:`\rho` the honest rows' distance to their mean. :math:`\theta_3` disguises each Byzantine worker
-    with the deviation of an honest one, another in each round, so that the Byzantine workers do not look alike.
+    plans, and :math:`\rho` the honest rows' distance to their mean. The rows are those of `Drift`, with its z, its
+    `along` and its `disguise`.
 
     Parameters
     ----------
@@ -94,17 +93,16 @@ class ExpectedDrift(Attack):
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, memory = scene.honest, scene.state
         running = running_mean(honest, memory, self.decay)
-        pushes = honest.formula(
-            lambda _a, _b, deviation, side: deviation * side, honest.columns(Deviation(0)), sign(honest, running)
-        )
-        reach = _reach(length(pushes), length(running))  # reads all honest rows: a faulty one is named before any trial
+        pushes = against_signs(honest, running)
+        # These lengths read all honest rows: a faulty one is named before any trial.
+        reach = length_ratio(length(pushes), length(running))
         if memory.round % self.horizon == 0:
             last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
             future = _Future(scene, self.horizon, *(_plain(honest, point) for point in (pushes, running, last)))
             memory.notes["plan"], memory.notes["told"] = self._plan(scene, future, memory.notes.get("plan"))
         memory.round += 1
         frame = honest.beside(pushes, running)
-        weights = _weights(np.asarray(memory.notes["plan"]), honest.n, reach)
+        weights = row_weights(np.asarray(memory.notes["plan"]), honest.n, reach)
         copied = scene.random.permutation(honest.n)[: scene.f]
         facts = memory.notes["told"]
         return [frame.combine(weights(int(row)), **facts) for row in copied]
@@ -149,7 +147,7 @@ class _Future:
         self.mean = self.rows.mean(axis=0)
         self.pushes, self.running, self.last, self.workers = pushes, running, last, scene.workers
         self.size = float(np.linalg.norm(running)) * float(np.linalg.norm(pushes))
-        self.reach = _reach(float(np.linalg.norm(pushes)), float(np.linalg.norm(running)))
+        self.reach = length_ratio(float(np.linalg.norm(pushes)), float(np.linalg.norm(running)))
         self.orders = [random.permutation(honest.n) for _ in range(horizon)]
         self.signs = [random.choice((-1.0, 1.0), honest.n) for _ in range(horizon)]
         self.copied = [random.permutation(honest.n)[: scene.f] for _ in range(horizon)]
@@ -159,7 +157,10 @@ class _Future:
         """The drift along the running mean over all rounds, in units of the honest rows' distance to their mean."""
         drift, reference, entropy = 0.0, self.last, SeededEntropy(self.seed)
         deviations = self.rows - self.mean
-        weights, base = _weights(theta, len(self.rows), self.reach), np.vstack([self.rows, self.pushes, self.running])
+        weights, base = (
+            row_weights(theta, len(self.rows), self.reach),
+            np.vstack([self.rows, self.pushes, self.running]),
+        )
         for order, signs, copied in zip(self.orders, self.signs, self.copied, strict=True):
             honest = self.mean + signs[:, None] * deviations[order]
             mine = np.stack([weights(int(row)) for row in copied]) @ base
@@ -176,22 +177,6 @@ class _Future:
                 reference = np.asarray(result.update)
                 drift += float((reference - self.mean) @ self.running)
         return drift / self.size if self.size > 0.0 else 0.0
-
-
-def _weights(theta: Floats, n: int, reach: float) -> Callable[[int], Floats]:
-    """The weights of a Byzantine row over the honest rows, the pushes and the running mean."""
-
-    def row(copied: int) -> Floats:
-        weights = np.append(np.full(n, (1.0 - theta[2]) / n), [-theta[0], -theta[1] * reach])
-        weights[copied] += theta[2]
-        return weights
-
-    return row
-
-
-def _reach(deviation: float, mean: float) -> float:
-    """What takes the running mean to the length of the honest rows' deviation."""
-    return deviation / mean if mean > 0.0 and math.isfinite(deviation / mean) else 0.0
 
 
 def _plain(honest: Updates, point: Point) -> Floats:

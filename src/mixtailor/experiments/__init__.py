@@ -5,6 +5,7 @@ from mixtailor.experiments.config import PRESETS, RunConfig
 from mixtailor.experiments.curves import keep_curves, kept_curves
 from mixtailor.experiments.errors import ConfigError, ImpossibleError
 from mixtailor.experiments.experiment import Entry, Experiment, Panel
+from mixtailor.experiments.planning import FoundPlan, Plan, search_schedule, trainer
 from mixtailor.experiments.results import Result, Results
 from mixtailor.experiments.running import Finished, run
 from mixtailor.experiments.shipped import shipped, shipped_names
@@ -18,9 +19,11 @@ __all__ = [
     "Entry",
     "Experiment",
     "Finished",
+    "FoundPlan",
     "ImpossibleError",
     "Number",
     "Panel",
+    "Plan",
     "Result",
     "Results",
     "RunConfig",
@@ -30,8 +33,10 @@ __all__ = [
     "keep_curves",
     "kept_curves",
     "run",
+    "search_schedule",
     "shipped",
     "shipped_names",
+    "trainer",
     "watched_runs",
     "worst_cases",
 ]

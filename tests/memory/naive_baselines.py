@@ -71,9 +71,8 @@ def _from_centre(total: Floats, good: npt.NDArray[np.bool_]) -> tuple[Floats, fl
     """Distances to the trusted worker whose neighbour number n/2 is nearest, and that neighbour's distance."""
     trusted = np.nonzero(good)[0]
     between = np.linalg.norm(total[:, None] - total[None], axis=2)
-    middle = min(
-        len(good) // 2, len(trusted) - 1
-    )  # itself is neighbour 0: a majority of all workers, where there is one
+    # Itself is neighbour 0: so many are a majority of all workers, where enough of them are trusted.
+    middle = min(len(good) // 2, len(trusted) - 1)
     scores = np.sort(between[np.ix_(trusted, trusted)], axis=1)[:, middle]
     best = int(scores.argmin())
     return between[trusted[best]], float(scores[best])

@@ -81,7 +81,7 @@ def facts(entry: Any) -> list[tuple[str, str]]:
     kappa = coefficient(entry)
     known = [("Name", f"`{entry.name}`")]
     if isinstance(entry, _catalogue.RuleEntry):
-        known += [("Needs", entry.requirement), ("Tolerates", entry.withstands)]
+        known += [("Needs", entry.requirement), ("Tolerates", entry.tolerates)]
         label = "Coefficient κ, p = 2"
     else:
         known += [("n, f behind it", entry.after)]
@@ -148,7 +148,7 @@ def rule_table(docs: str) -> str:
         (
             f"[{entry.kind.__name__}]({docs}rules/{entry.page}.md)",
             entry.requirement,
-            entry.withstands,
+            entry.tolerates,
             entry.cost,
             coefficient(entry),
             entry.reference,

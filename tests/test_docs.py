@@ -100,14 +100,14 @@ def _number(text, **letters):
 @pytest.mark.parametrize(("n", "f"), [(11, 1), (12, 2), (40, 7)])
 def test_formulas_are_those_of_the_code(entry, n, f):
     """What the tables print is what `kappa` computes."""
-    rule = entry.kind(f) if entry.withstands == "f" else entry.kind()
+    rule = entry.kind(f) if entry.tolerates == "f" else entry.kind()
     assert _number(entry.coefficient, n=n, f=f) == pytest.approx(rule.kappa(n, f, 1000))
 
 
-@pytest.mark.parametrize("entry", [e for e in _catalogue.rules() if "n" in e.withstands], ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", [e for e in _catalogue.rules() if "n" in e.tolerates], ids=lambda e: e.name)
 def test_what_is_withstood_is_what_the_code_says(entry):
-    if entry.withstands.startswith(("floor", "n")) and entry.name not in ("mean", "centered_clipping"):
-        assert _number(entry.withstands, n=12) == entry.kind().tolerates(12)
+    if entry.tolerates.startswith(("floor", "n")) and entry.name not in ("mean", "centered_clipping"):
+        assert _number(entry.tolerates, n=12) == entry.kind().tolerates(12)
 
 
 def test_letters_are_written_as_people_write_them():

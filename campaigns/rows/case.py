@@ -76,12 +76,11 @@ class Case:
         )
 
     def ask(self, rule: Rule, sent: Any, reference: Any, **options: Any) -> Aggregation:
-        """An aggregation in which every warning but the two documented ones is an error."""
+        """An aggregation in which every warning but the documented one is an error."""
         self.aggregations += 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", message=r".* stopped after \d+ iterations", category=RuntimeWarning)
-            warnings.filterwarnings("ignore", message=r"\d+ of \d+ rules leave the pool", category=UserWarning)
             return rule.aggregate(sent, reference=reference, entropy=self.key, **options)
 
     def broken(self) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mixtailor._checks import FaultError, MissingPackageError
+from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
 from mixtailor._version import __version__
 from mixtailor.memory import Memory, recommended
 from mixtailor.mixing import (
@@ -78,6 +78,7 @@ __all__ = [
     "MixTailor",
     "MoNNA",
     "MultiKrum",
+    "NotRobustWarning",
     "Omniscient",
     "Phocas",
     "Plain",

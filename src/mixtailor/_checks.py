@@ -7,6 +7,7 @@ from typing import NoReturn
 __all__ = [
     "FaultError",
     "MissingPackageError",
+    "NotRobustWarning",
     "check_count",
     "check_f",
     "check_fraction",
@@ -63,6 +64,24 @@ class MissingPackageError(ImportError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f'{what} needs `{package}`. Install it with: pip install "mixtailor[{extra}]"')
+
+
+class NotRobustWarning(UserWarning):
+    """A rule, or a rule of a pool, has no bound: Byzantine updates can move its result as far as they like.
+
+    Examples
+    --------
+    The paper's pool has such rules. Where it is used on purpose, to reproduce the paper, silence the warning by its
+    class.
+
+    >>> import warnings
+    >>> import mixtailor as mt
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", mt.NotRobustWarning)
+    ...     rule = mt.MixTailor(mt.paper_pool(f=2))
+    """
+
+    __module__ = "mixtailor"  # as above
 
 
 def refuse(message: str) -> NoReturn:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import mixtailor as mt
 from mixtailor.cli import _writing, main
+from mixtailor.mixing import mixtailor as mixtailor_module
 
 
 @pytest.fixture
@@ -187,13 +188,55 @@ def test_a_failed_writing_leaves_the_old_file(tmp_path, monkeypatch, failure):
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_warning_is_a_note(arrays, capsys):
-    """A pool that n makes smaller says so on stderr, in one line, and stdout stays JSON."""
+@pytest.mark.parametrize(
+    ("rule", "what"), [("paper_pool", "2 of 64 rules of this pool have"), ("mean", "This rule has")]
+)
+def test_a_warning_is_a_note(arrays, capsys, monkeypatch, rule, what):
+    """A rule without a bound, alone or in a pool, is told of on stderr, in one line, and stdout stays JSON."""
+    monkeypatch.setattr(mixtailor_module, "_told", set())
     _, paths, folder = arrays
-    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--f", "2", "--json"]) == 0
+    f = ["--f", "1"] if rule == "paper_pool" else []
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--rule", rule, *f, "--json"]) == 0
     shown = capsys.readouterr()
-    assert shown.err.startswith("Note: 16 of 64 rules leave the pool at n = 7") and len(shown.err.splitlines()) == 1
+    assert shown.err.startswith(f"Note: {what} no bound") and len(shown.err.splitlines()) == 1
     assert json.loads(shown.out)["n"] == 7
+
+
+def test_a_bare_mixtailor_is_the_pool_whose_rules_all_have_a_guarantee(arrays, capsys):
+    """The default of the command as well; twin outliers at 9e9 move no result."""
+    _, paths, folder = arrays
+    out = folder / "out.npy"
+    for place, path in enumerate(paths):
+        np.save(path, np.random.default_rng(place).normal(size=40) + (9e9 if place > 4 else 0.0))
+    for _ in range(20):
+        assert main(["aggregate", *paths, "-o", str(out), "--f", "2"]) == 0
+        assert np.abs(np.load(out)).max() < 5
+    assert "Bulyan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--f", "6"], r"needs at least 13 rows (n >= 2f + 1, for TrimmedMean(f=6)) and got 7."),
+        (
+            ["--rule", "comed", "--f", "100"],
+            "Comed() tolerates 3 Byzantine updates of 7, and f = 100. For that it needs at",
+        ),
+        (["--rule", "comed", "--f", "4"], "it needs at least 9 rows (n >= 2f + 1). Lower f, or wait for more workers."),
+        (
+            ["--rule", "mean", "--f", "1"],
+            "Mean() tolerates no Byzantine update of 7, and f = 1. More updates do not change",
+        ),
+        (["--rule", "krum(f=1)", "--f", "2"], "Krum(f=1) tolerates 1 Byzantine update of 7, and f = 2."),
+        (["--rule", "krum", "--f", "3"], "Krum(f=3) needs at least 9 rows (n >= 2f + 3) and got 7."),
+    ],
+)
+def test_an_impossible_f_is_refused(arrays, capsys, options, sentence):
+    """Also by rules that take no f; nothing is written."""
+    _, paths, folder = arrays
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), *options]) == 1
+    assert sentence in capsys.readouterr().err and not (folder / "out.npy").exists()
+    assert main(["aggregate", *paths, "-o", str(folder / "out.npy"), "--rule", "comed", "--f", "3"]) == 0
 
 
 def _checkpoints(folder, wrap=lambda model: model):

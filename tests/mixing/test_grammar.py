@@ -38,8 +38,9 @@ from mixtailor.preaggregation import Chain
         ("mixtailor(krum, comed)", mt.MixTailor([mt.Krum(2), mt.Comed()])),
         ("mixtailor([krum, comed], probabilities=[0.25, 0.75])", mt.MixTailor([mt.Krum(2), mt.Comed()], [0.25, 0.75])),
         ("pool(rules=[krum, nnm >> comed])", mt.MixTailor([mt.Krum(2), mt.NNM(2) >> mt.Comed()])),
-        ("mixtailor", mt.MixTailor(mt.paper_pool(2))),
-        ("mixtailor(without=[bulyan, 'krum'])", mt.MixTailor(mt.paper_pool(2, without=("bulyan", "krum")))),
+        ("mixtailor", mt.MixTailor(mt.default_pool(2))),
+        ("mixtailor(mixed=true)", mt.MixTailor(mt.default_pool(2, mixed=True))),
+        ("paper_pool(without=[bulyan, 'krum'])", mt.MixTailor(mt.paper_pool(2, without=("bulyan", "krum")))),
         ("paper_pool(norms=[2, 3])", mt.MixTailor(mt.paper_pool(2, norms=(2, 3)))),
         ("default_pool(1)", mt.MixTailor(mt.default_pool(1))),
         ("nnm >> default_pool", mt.NNM(2) >> mt.MixTailor(mt.default_pool(2))),
@@ -88,7 +89,8 @@ def test_pools_know_n_and_their_source() -> None:
     made = make_rule("nnm >> paper_pool", f=4, n=12, entropy=source)
     assert isinstance(made, Chain) and isinstance(made.rule, mt.MixTailor)
     assert len(made.rule.rules) == 48 and made.rule.entropy is source
-    assert len(make_rule("paper_pool", f=4, n=2).rules) == 32, "comeds and geometric medians need one update"
+    assert len(make_rule("paper_pool", f=4, n=9).rules) == 32, "comeds and geometric medians need 2f + 1"
+    assert len(make_rule("paper_pool", f=4, n=8).rules) == 64, "with half of them Byzantine, no rule fits"
     assert len(make_rule("paper_pool(without=[comed, geometric_median])", f=4, n=2).rules) == 32
     assert len(make_rule("mixtailor(krum, bulyan)", f=4, n=12).rules) == 2, "rules of your choice are yours to choose"
 

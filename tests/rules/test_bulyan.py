@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 
-from mixtailor.rules import Bulyan, Comed, GeometricMedian, Krum, Mean, Medoid
+from mixtailor.rules import Bulyan, Comed, GeometricMedian, Krum, Mean, Medoid, MultiKrum, TrimmedMean
 from mixtailor.rules.base import Rule
 from mixtailor.updates import Point, Updates
 
@@ -68,3 +68,29 @@ def test_phases_are_told(selection: Rule, then: Rule | None) -> None:
     assert result.selected == tuple(picks) and result.scores is None
     expected = naive.meamed(rows[picks], 4) if then is None else then(rows[picks])
     np.testing.assert_allclose(result.update, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("selection", [None, Mean(), Comed(), GeometricMedian(), Medoid()], ids=repr)
+def test_one_far_row_does_not_let_the_order_decide(selection: Rule | None, dtype: type) -> None:
+    """At 1e30 it takes a mean along, from which all other rows are equally far, to all digits of a distance."""
+    rule = Bulyan(2, selection=selection)
+    assert "permutation" not in rule.missing_laws()
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(11, 6)).astype(dtype)
+        rows[0] = 1e30 * np.sign(rng.normal(size=6))
+        np.testing.assert_allclose(rule(rng.permutation(rows)), rule(rows), rtol=1e-5, atol=1e-6)
+
+
+def test_where_the_order_may_decide_is_declared() -> None:
+    """In other norms, and with selections that few rows leave undecided."""
+    for rule in (Bulyan(2, selection=Mean(), p=3), Bulyan(2, selection=MultiKrum(2))):
+        assert "equally close" in rule.missing_laws()["permutation"]
+    for rule in (
+        Bulyan(2),
+        Bulyan(2, p=3),
+        Bulyan(2, selection=GeometricMedian(p=3)),
+        Bulyan(2, selection=TrimmedMean(2)),
+    ):
+        assert not rule.missing_laws()

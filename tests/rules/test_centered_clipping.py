@@ -142,3 +142,24 @@ def test_a_row_whose_square_overflows_pulls_at_no_iteration() -> None:
     for _ in range(3):
         expected += (6.0 - 3 * expected + 10.0) / 5
     np.testing.assert_allclose(CenteredClipping(tau=10.0, iterations=3)(rows), [expected], rtol=1e-12)
+
+
+def test_the_order_of_rows_does_not_choose_the_start() -> None:
+    """Two rows that are each other's floor(n/2)-th neighbour tie, benign ones too: it starts at the mean of both."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(int(rng.integers(2, 12)), int(rng.integers(1, 6))))
+        rule = CenteredClipping(tau=float(rng.uniform(0.1, 3.0)), iterations=int(rng.integers(1, 4)))
+        np.testing.assert_allclose(rule(rng.permutation(rows)), rule(rows), rtol=1e-9, atol=1e-12)
+    assert CenteredClipping(tau=1.0)(np.array([[0.0], [4.0]])) == pytest.approx([2.0])
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float16, 1e6), (np.float32, 1e39)])
+def test_a_reference_that_the_type_cannot_hold_is_refused(dtype: type, size: float) -> None:
+    """The result would start there, and be infinite."""
+    rows = np.ones((5, 3), dtype)
+    for sent in (rows, list(rows), [{"a": row} for row in rows]):
+        reference = np.full(3, size)
+        with pytest.raises(ValueError, match=f"needs entries that {np.dtype(dtype).name}, the type of the updates"):
+            CenteredClipping(tau=1.0)(sent, reference={"a": reference} if isinstance(sent[0], dict) else reference)
+    assert np.isfinite(CenteredClipping(tau=1.0)(rows, reference=np.full(3, 6e4))).all()

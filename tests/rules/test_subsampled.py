@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 
-from mixtailor import FaultError, MixTailor, SeededEntropy
+from mixtailor import FaultError, MixTailor
 from mixtailor.rules import Bulyan, Comed, Krum, Mean, Subsampled
 from mixtailor.testing.laws import FixedKey
 
@@ -101,10 +101,7 @@ def test_f_reaches_the_rule() -> None:
     assert Subsampled(Krum(f=2), 9).declared_f() == 2
 
 
-def test_a_pool_is_what_k_rows_leave_of_it() -> None:
+def test_a_pool_needs_k_rows_for_all_of_its_rules() -> None:
     """Twelve rows would allow Bulyan, and the eight that are drawn do not."""
-    rows = np.random.default_rng(0).normal(size=(12, 3))
-    rule = Subsampled(MixTailor([Krum(2), Bulyan(2)], entropy=SeededEntropy(1)), k=8)
-    with pytest.warns(UserWarning, match="1 of 2 rules leave the pool at n = 8"):
-        drawn = [rule.aggregate(rows).rule for _ in range(12)]
-    assert {type(found.rule) for found in drawn} == {Krum}
+    with pytest.raises(ValueError, match=r"Subsampled needs k >= 11, .*needs \(n >= 4f \+ 3, for Bulyan\(f=2\)\)"):
+        Subsampled(MixTailor([Krum(2), Bulyan(2)]), k=8)

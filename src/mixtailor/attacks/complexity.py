@@ -129,7 +129,8 @@ def attack_complexity(
         check_positive("attack_complexity", "angle", angle)
     check_count("attack_complexity", "budget", budget, 20)
     n = len(honest) + f
-    rules = [rule.rules[place] for place in rule.admissible(n)] if isinstance(rule, MixTailor) else [rule]
+    rule.check_rows(n)
+    rules = list(rule.rules) if isinstance(rule, MixTailor) else [rule]
     known: dict[Rule, tuple[list[int | None], int]] = {}
     for each in rules:
         if each not in known:

@@ -28,8 +28,8 @@ class RuleEntry:
         As `make_rule` and the command line take it.
     kind : type
         The class.
-    requirement, withstands, cost : str
-        What n needs to be, how many faulty rows are withstood, and what it costs.
+    requirement, tolerates, cost : str
+        What n needs to be, how many Byzantine updates are tolerated, and what it costs.
     coefficient : str or None
         kappa as a formula; None where none is published.
     reference : str
@@ -40,7 +40,7 @@ class RuleEntry:
     name: str
     kind: type[Any]
     requirement: str
-    withstands: str
+    tolerates: str
     cost: str
     coefficient: str | None
     reference: str
@@ -58,7 +58,7 @@ class RuleEntry:
             "class": self.kind.__name__,
             "summary": self.doc.summary,
             "requirement": self.requirement,
-            "withstands": self.withstands,
+            "tolerates": self.tolerates,
             "cost": self.cost,
             "coefficient": self.coefficient,
             "reference": self.doc.references[0] if self.doc.references else None,
@@ -148,15 +148,15 @@ def _rule(name: str, kind: type[Any]) -> RuleEntry:
     doc = parsed(kind)
     n, f = Letter.named("n"), Letter.named("f")
     coefficient = formula(kind.kappa(_blank(kind), n, f, 1))
-    return RuleEntry(name, kind, kind.requirement, _withstands(kind, n), kind.cost, coefficient, _reference(doc), doc)
+    return RuleEntry(name, kind, kind.requirement, _tolerates(kind, n), kind.cost, coefficient, _reference(doc), doc)
 
 
-def _withstands(kind: type[Any], n: Letter) -> str:
+def _tolerates(kind: type[Any], n: Letter) -> str:
     fields = {item.name for item in dataclasses.fields(kind)}
-    if "f" in fields:
-        return "f"
     if "rule" in fields:
         return "what its rule does"
+    if "f" in fields:
+        return "f" if _blank(kind).robust else "no bound known"
     answer = formula(kind.tolerates(_blank(kind), n)) or ""
     return answer if answer != "0" else "none"
 

@@ -14,8 +14,10 @@ from mixtailor.cli._output import Json, after_writing, say, show_json
 from mixtailor.cli._progress import Readings
 from mixtailor.cli._writing import check_names, check_out, write
 from mixtailor.mixing.grammar import read_value
+from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.mixing.registry import make_rule
 from mixtailor.rules import Rule
+from mixtailor.rules.promises import check_tolerates
 
 if TYPE_CHECKING:
     from mixtailor.intake.files import Opened
@@ -52,6 +54,9 @@ def command(
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
     chosen = _rule(rule, f, _parameters(settings or []))
+    warn_not_robust(chosen)
+    if f is not None:
+        check_tolerates(chosen, f, len(files))
     check_out(out, [*files, *(path for path in (base, reference) if path)])
     opened = _opened(files, base, out)
     with _progress() as readings:

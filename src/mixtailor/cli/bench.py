@@ -135,7 +135,7 @@ def interleaved(
 def _chosen(text: str | None, n: int, f: int) -> dict[str, Rule]:
     if 2 * f >= n:
         refuse(f"The rules need more than half of the rows honest (n > 2f) and got n = {n}, f = {f}. Lower --f.")
-    made = {name: make_rule(name, f=f) for name in split(text or _RULES)}
+    made = {name: make_rule(name, f=f, n=n) for name in split(text or _RULES)}
     for name, rule in list(made.items()):
         if text is not None:
             rule.check_rows(n)

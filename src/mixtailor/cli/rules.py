@@ -12,7 +12,7 @@ _WIDE = 116  # columns of a terminal from which cost and reference fit
 
 
 def command(as_json: Json = False) -> None:
-    """Every rule and pre-aggregation: what n it needs, what it withstands, its robustness coefficient."""
+    """Every rule and pre-aggregation: what n it needs, what it tolerates, its robustness coefficient."""
     known, fronts = _catalogue.rules(), _catalogue.preaggregations()
     others = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     if as_json:
@@ -26,9 +26,9 @@ def command(as_json: Json = False) -> None:
         return
     screen = console()
     wide = screen.width >= _WIDE
-    columns = ["rule", "needs", "withstands", "kappa", *(["cost", "reference"] if wide else [])]
+    columns = ["rule", "needs", "tolerates", "kappa", *(["cost", "reference"] if wide else [])]
     rows = [
-        [e.name, e.requirement, e.withstands, e.coefficient or NONE_PUBLISHED, *([e.cost, e.reference] if wide else [])]
+        [e.name, e.requirement, e.tolerates, e.coefficient or NONE_PUBLISHED, *([e.cost, e.reference] if wide else [])]
         for e in known
     ]
     screen.print(table(columns, rows))
@@ -41,5 +41,5 @@ def command(as_json: Json = False) -> None:
         say(f"{name}: registered by {where}")
     say(
         "kappa: squared distance of the answer to the honest mean, at most kappa times the honest variance (p = 2). "
-        'Pools by name: paper_pool (also "mixtailor"), default_pool.'
+        'Pools by name: default_pool (also "mixtailor"), paper_pool.'
     )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -40,8 +41,16 @@ def flattened(kind: Kind, item: Any) -> Array:
         refuse(f"The reference needs the shape of one update, {kind.shape}, and got {own.shape}.")
     array = in_memory(raw)
     values = recast(array.T.reshape(-1) if kind.by_columns else array.reshape(-1), own.bits, np.dtype(np.float64))
+    if None not in (own.labels, kind.labels) and own.labels != kind.labels:
+        refuse("The reference needs the labels of one update, in the same order, and has others.")
     if not np.isfinite(values).all():
         refuse("The reference needs finite entries only and holds NaN or infinity.")
+    held = recast(values, False, kind.dtype, kind.bits)
+    if not np.isfinite(from_bfloat16(held) if kind.bits else held).all():
+        refuse(
+            f"The reference needs entries that {kind.name}, the type of the updates and of the result, can hold, and "
+            "has larger ones. Give updates of a wider type."
+        )
     return np.ascontiguousarray(values)
 
 
@@ -77,22 +86,39 @@ def _elsewhere(kind: Kind, flat: Array) -> Any:
 def read(item: Any) -> tuple[Kind, Any]:
     """The kind of one array, and the array itself: a tensor as it is, everything else as numpy sees it, in place."""
     if type(item) is np.ndarray:
-        return _numpy_kind(item.dtype, item.shape), item
+        return _numpy_kind(item.dtype, item.shape), _as_bits(item)
     if is_torch(item):
         return _torch_kind(item.dtype, tuple(item.shape), item.device, item.layout), item.detach()
     if isinstance(item, np.ma.MaskedArray):
         raise Unfit("a masked array; fill its gaps first")
     if isinstance(item, (np.ndarray, np.generic)):
         array = np.asarray(item)
-        return _numpy_kind(array.dtype, array.shape), array
+        return _numpy_kind(array.dtype, array.shape), _as_bits(array)
     array = _foreign(item)
     if is_torch(array):
         return read(array)
-    kind = _numpy_kind(array.dtype, array.shape)
+    kind, array = replace(_numpy_kind(array.dtype, array.shape), labels=_labels(item)), _as_bits(array)
     if not hasattr(item, "__array_namespace__"):
         return kind, array
     device = getattr(item, "device", None)
     return Kind("other", kind.dtype, kind.shape, kind.bits, kind.own, device, False, item.__array_namespace__()), array
+
+
+def _labels(item: Any) -> Any:
+    """The labels along each axis of a series or frame of pandas, which belong to its entries; None for arrays."""
+    if type(item).__module__.partition(".")[0] != "pandas":
+        return None
+    return tuple(tuple(axis.tolist()) for axis in item.axes)
+
+
+def _is_bfloat16(dtype: "np.dtype[Any]") -> bool:
+    """Whether this is the bfloat16 that other libraries (ml_dtypes, and with it jax) add to numpy's types."""
+    return dtype.name == "bfloat16"
+
+
+def _as_bits(array: Array) -> Array:
+    """An array of another library's bfloat16 as its bits, in place; numpy would convert it as if it were integers."""
+    return array.view(np.uint16) if _is_bfloat16(array.dtype) else array
 
 
 def _foreign(item: Any) -> Any:
@@ -150,6 +176,9 @@ def _torch_kind(dtype: Any, shape: tuple[int, ...], device: Any, layout: Any) ->
     if layout != torch.strided or device.type == "meta":
         raise Unfit("a tensor without its entries in memory; dense tensors are needed")
     if dtype not in _torch_types():
+        if dtype.is_floating_point:
+            name = str(dtype).removeprefix("torch.")
+            raise Unfit(f"of {name}, which is not supported; convert it to float32 or bfloat16")
         kind = "complex numbers" if dtype.is_complex else str(dtype).removeprefix("torch.")
         raise Unfit(f"of {kind} where real numbers are needed")
     return Kind("torch", _torch_types()[dtype], shape, dtype == torch.bfloat16, dtype, device)
@@ -157,8 +186,10 @@ def _torch_kind(dtype: Any, shape: tuple[int, ...], device: Any, layout: Any) ->
 
 @lru_cache(maxsize=4096)
 def _numpy_kind(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Kind:
-    if dtype.name == "bfloat16":
+    if _is_bfloat16(dtype):
         return Kind("numpy", np.dtype(np.uint16), shape, True, dtype)
+    if dtype.type.__module__ != "numpy":  # float8 and its like: kernels and numpy itself know nothing of them
+        raise Unfit(f"of {dtype.name}, which is not supported; convert it to float32 or bfloat16")
     if dtype.kind in "fiub":
         native = np.dtype(np.float64) if dtype.kind == "f" and dtype.itemsize > 8 else dtype.newbyteorder("=")
         return Kind("numpy", native, shape, own=None if native == dtype and dtype.isnative else dtype)

@@ -101,8 +101,8 @@ def settle(rows: list[Structure | None], faults: dict[int, str]) -> CommonStruct
     return CommonStructure(kinds, template)
 
 
-def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool, bool]]:
-    return frozenset((path, kind.shape, kind.discrete, kind.by_columns) for path, kind in kinds.items())
+def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool, bool, Any]]:
+    return frozenset((path, kind.shape, kind.discrete, kind.by_columns, kind.labels) for path, kind in kinds.items())
 
 
 def _form(row: Structure) -> tuple[object, ...]:
@@ -137,6 +137,8 @@ def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = 
             return f"of type {own.name} where {others} {kind.name}{_where(path)}"
         if own.by_columns != kind.by_columns:
             return f"stored by {'columns' if own.by_columns else 'rows'} where most are not{_where(path)}"
+        if own.labels != kind.labels:
+            return f"with other labels, or in another order, than {others}{_where(path)}"
     extra = [path for path in kinds if path not in usual]
     return f"with an extra {named(extra[0])}" if extra else "of another structure"
 

@@ -63,6 +63,8 @@ class Leaves:
         """From updates that all have the structure of the first, type by type; None where one has not."""
         try:
             first = structure_of(updates[0])
+            if any(kind.bits and kind.library != "torch" for kind in first.kinds.values()):
+                return None  # bits of bfloat16 and an update of uint16 are told apart by their kinds alone
             arrays = {path: [array] for path, array in first.arrays.items()}
             for update in updates[1:]:
                 if not _joins(update, updates[0], first, arrays):

@@ -5,23 +5,24 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
-from mixtailor._checks import check_positive, check_rows, listing, plural, refuse, shown
+from mixtailor._checks import NotRobustWarning, check_positive, listing, plural, refuse, shown
 from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
 from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
-from mixtailor.rules.part import Part
+from mixtailor.rules.part import Part, walk
+from mixtailor.rules.promises import NEVER, check_tolerates, formula_of, rows_for
 from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Point, Updates
 
-__all__ = ["MixTailor"]
+__all__ = ["MixTailor", "warn_not_robust"]
 
 
 @dataclass(frozen=True)
 class MixTailor(Rule):
-    r"""A rule drawn from a pool, anew each call, after the updates are in hand.
+    r"""A rule drawn from a pool, once per call, after the updates have arrived.
 
     .. math:: U = \mathrm{AGG}_m(x_1, \ldots, x_n) \quad \text{with probability } p_m
 
@@ -52,9 +53,16 @@ class MixTailor(Rule):
 
     Notes
     -----
-    n is known only at the call: what n and f forbid leaves the pool for that call, by the number of rows *received*,
-    with a warning once for each n; the others keep their proportions. No rule leaves because of what arrived, or an
-    attacker could choose the pool. All members withstand what the weakest of them withstands.
+    The pool is what was declared, in every call: no rule leaves it because of what arrived or because of who stayed
+    silent, or an attacker could choose the pool. A call with fewer updates than its most demanding rule needs is an
+    error. Leave out such rules when the pool is made: ``paper_pool(f, n=12)``.
+
+    The f of a pool is the least that its rules declare. A rule that takes no f (`Comed`, `GeometricMedian`) is held to
+    it as well: it needs as many updates as it takes to tolerate f, ``n >= 2f + 1`` for these two.
+
+    A pool with a rule that has no bound, such as `Mean` or ``Bulyan(f, then=Mean())``, is warned of once in a process
+    (`mixtailor.NotRobustWarning`). Where it is there on purpose, as in the paper's pool, silence that warning by its
+    class.
 
     Rules differ in speed, so that the moment at which an answer comes tells whoever waits for it something about the
     rule that was drawn. That is past knowledge, the next draw does not depend on it; where even that must not be told,
@@ -71,10 +79,8 @@ class MixTailor(Rule):
     entropy: Entropy = field(default_factory=SystemEntropy)
     audit: AuditTrail | None = field(default=None, kw_only=True, compare=False)
     release_after: float | None = field(default=None, kw_only=True)
-    _warned: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
-    _pools: "dict[int, _Left]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    requirement: ClassVar[str] = "what the least demanding rule of the pool needs"
+    requirement: ClassVar[str] = "what the most demanding rule of the pool needs"
     cost: ClassVar[str] = "the mean of its rules'"
 
     def __init__(
@@ -110,11 +116,10 @@ class MixTailor(Rule):
             "entropy": entropy or SystemEntropy(),
             "audit": audit,
             "release_after": release_after,
-            "_warned": set(),
-            "_pools": {},
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
+        warn_not_robust(self)
 
     # Parts.
 
@@ -134,63 +139,82 @@ class MixTailor(Rule):
 
     @functools.cached_property
     def _needed(self) -> tuple[int, ...]:
-        """The rows that each rule needs."""
-        return tuple(rule.min_rows() for rule in self.rules)
+        """The updates that each rule needs; of one that takes no f, to tolerate that of the pool."""
+        f = self.declared_f() or 0
+        return tuple(
+            rows_for(rule, f) if rule.robust and rule.declared_f() is None else rule.min_rows() for rule in self.rules
+        )
+
+    @functools.cached_property
+    def _most_needed(self) -> int:
+        return max(self._needed)
 
     def min_rows(self) -> int:
-        return min(self._needed)
+        return self._most_needed
+
+    def needs(self) -> str:
+        rule = self.rules[self._needed.index(self._most_needed)]
+        f = self.declared_f() or 0
+        same = rule.min_rows() == self._most_needed
+        return f"{rule.needs() if same else formula_of(self._most_needed, f)}, for {rule!r}"
+
+    def check_rows(self, n: int) -> None:
+        if self._most_needed == NEVER:
+            rule = self.rules[self._needed.index(NEVER)]
+            check_tolerates(rule, self.declared_f() or 0, n)
+        if n < self._most_needed:
+            refuse(
+                f"{self!r} needs at least {plural(self._most_needed, 'row')} ({self.needs()}) and got {n}. "
+                "Lower f, wait for more workers, or leave such rules out when the pool is made."
+            )
 
     def tolerates(self, n: int) -> int:
-        return self._at(n).tolerates
+        return min(rule.tolerates(n) for rule in self.rules)
+
+    @property
+    def robust(self) -> bool:
+        return all(rule.robust for rule in self.rules)
+
+    def fitting(self, n: int) -> "MixTailor":
+        """This pool without what n updates forbid, where n is settled before a round: for experiments and engines.
+
+        A pool of which nothing would be left stays as it is, to say so when it is called.
+        """
+        kept = [place for place, least in enumerate(self._needed) if least <= n]
+        if not kept or len(kept) == len(self.rules):
+            return self
+        shares = self.probabilities
+        if shares is not None:
+            total = sum(shares[place] for place in kept)
+            shares = tuple(shares[place] / total for place in kept)
+        return self.with_parts([self.rules[place] for place in kept], probabilities=shares)
 
     def missing_laws(self) -> Mapping[str, str]:
         return {law: why for rule in self.rules for law, why in rule.missing_laws().items()}
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         """The largest of its rules', since any of them may be drawn."""
-        known = [rule.kappa(n, f, d) for rule in self.rules if rule.min_rows() <= n]
+        known = [rule.kappa(n, f, d) for rule in self.rules]
         finite = [kappa for kappa in known if kappa is not None]
         return max(finite) if finite and len(finite) == len(known) else None
 
     # The draw.
 
-    def admissible(self, n: int) -> tuple[int, ...]:
-        """The rules, by their place in the pool, whose requirement n rows meet."""
-        return self._at(n).places
-
     def shares(self, n: int) -> tuple[float, ...]:
-        """The probability of each rule of the pool when n rows are received."""
-        left = set(self.admissible(n))
-        given = self.probabilities or (1.0,) * len(self.rules)
-        kept = [share if place in left else 0.0 for place, share in enumerate(given)]
-        total = sum(kept)
-        if total == 0.0:
-            check_rows(self, self.requirement, self.min_rows(), n)
-            refuse(f"No rule that {plural(n, 'row')} allow has a probability above zero.")
-        return tuple(share / total for share in kept)
-
-    def _at(self, n: int) -> "_Left":
-        """What n rows leave of the pool: a matter of every rule, and the same at every call."""
-        if n not in self._pools:
-            places = tuple(place for place, least in enumerate(self._needed) if least <= n)
-            self._pools[n] = _Left(places, min((self.rules[place].tolerates(n) for place in places), default=0))
-        return self._pools[n]
+        """The probability of each rule of the pool, where n updates are enough for all of them."""
+        self.check_rows(n)
+        return self.probabilities or (1.0 / len(self.rules),) * len(self.rules)
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
-        self._warn(n)
+        self.check_rows(n)
         if self.audit is not None:
             digests = _digests(arrival, request.names(arrival.n))
             draw = self.audit.draw(digests, round=request.round, pool=self.rules, probabilities=self.probabilities)
             place, key = draw.index, draw.key
             facts: dict[str, object] = {"place": place, "round": draw.round, "retry": draw.retry}
-            self.rules[place].check_rows(n)
         else:
             source = self._source(request, key)
-            left = self.admissible(n)
-            # Uniform over what is left stays exactly uniform: a third is no float.
-            shares = None if self.probabilities is None and left else self.shares(n)
-            given = None if shares is None else [shares[k] for k in left]
-            place = left[source.index(given, len(left))]
+            place = source.index(self.probabilities, len(self.rules))
             key = source.key("preaggregation")
             facts = {"place": place}
         plan = self.rules[place].plan(arrival, request, n, key)
@@ -202,26 +226,9 @@ class MixTailor(Rule):
             return _Borrowed(_Key(key))
         return self.entropy if request.entropy is None else _Borrowed(request.entropy)
 
-    def _warn(self, n: int) -> None:
-        left = self.admissible(n)
-        if n in self._warned or len(left) == len(self.rules):
-            return
-        self._warned.add(n)
-        out = [rule for place, rule in enumerate(self.rules) if place not in left]
-        kinds = dict.fromkeys(f"{type(rule).__name__} ({rule.needs()})" for rule in out)
-        warnings.warn(
-            f"{len(out)} of {len(self.rules)} rules leave the pool at n = {n}: {listing(kinds)}. "
-            "Lower f, or wait for more workers, to draw from all.",
-            UserWarning,
-            stacklevel=5,
-        )
-
     def decide(self, updates: Updates) -> Point:
         """Draw from the call's randomness: for a MixTailor inside another rule. `aggregate` draws before that."""
-        left = self.admissible(updates.n)
-        shares = self.shares(updates.n)
-        place = updates.random.choice(len(left), p=[shares[k] for k in left])
-        rule = self.rules[left[int(place)]]
+        rule = self.rules[int(updates.random.choice(len(self.rules), p=self.probabilities))]
         point = rule.decide(updates)
         return point.with_facts(**point.facts, drawn=repr(rule))
 
@@ -240,11 +247,29 @@ class MixTailor(Rule):
         return f"MixTailor({', '.join(parts)})"
 
 
-class _Left(NamedTuple):
-    """What a number of rows leaves of a pool."""
+_told: set[frozenset[tuple[str, ...]]] = set()
 
-    places: tuple[int, ...]
-    tolerates: int
+
+def warn_not_robust(rule: Rule) -> None:
+    """Warn if a rule, or a rule of a pool in it, has no bound: once in a process for rules of the same kinds.
+
+    A pool warns when it is made. Whoever takes any rule, as an engine does, calls this for the others.
+    """
+    pools = [part for part in walk(rule) if isinstance(part, MixTailor)]
+    weak = [one for pool in pools for one in pool.rules if not one.robust] if pools else [rule] * (not rule.robust)
+    kinds = frozenset(tuple(type(part).__name__ for part in walk(one)) for one in weak)
+    if not weak or kinds in _told:
+        return
+    _told.add(kinds)
+    names = listing(dict.fromkeys(map(repr, weak)), 4)
+    whose = "has" if len(weak) == 1 else "have"
+    where = f"{len(weak)} of {plural(len(pools[0].rules), 'rule')} of this pool {whose}" if pools else "This rule has"
+    warnings.warn(
+        f"{where} no bound, Byzantine updates can move the result as far as they like: {names}. Use default_pool(f), "
+        "or leave them out. If they are there on purpose, ignore mixtailor.NotRobustWarning.",
+        NotRobustWarning,
+        stacklevel=3,
+    )
 
 
 class _Borrowed(Entropy):

@@ -33,7 +33,8 @@ def paper_pool(
     f : int
         How many rows may be Byzantine.
     n : int, optional
-        Leave out at once what n rows forbid; a `MixTailor` does the same at each call.
+        How many updates every round has. What they forbid is left out of the pool, for good: a `MixTailor` refuses a
+        call with fewer updates than one of its rules needs.
     norms : iterable of float
         The norms of Krum and of the geometric median; the comeds are as many.
     rng : Generator or int, optional
@@ -54,9 +55,10 @@ def paper_pool(
     by their phases already and here use the Euclidean norm: with one random norm each, a norm and a pair of phases
     could not be told apart.
 
-    The four Bulyans whose second phase is the average are **not robust**: two identical far rows are picked last and
-    move the answer without bound. They are kept, because the paper has them; `default_pool` has no such rule. The
-    average as a *selection* is not robust either: a far row moves the mean that picks are close to.
+    Two of the Bulyans are **not robust**: they select by Krum or by the average, and average what they selected. f >= 2
+    Byzantine updates move their result without bound: with Krum, two identical far updates are selected last. They are
+    kept, because the paper has them, and `MixTailor` warns of them once; `default_pool` has no such rule.
+    With the average as a selection, Byzantine updates also decide which honest ones are selected.
 
     References
     ----------
@@ -88,7 +90,11 @@ def paper_pool(
         ],
     }
     rules = [rule for name in CLASSES if name not in without for rule in pool[name]]
-    return rules if n is None else [rule for rule in rules if rule.min_rows() <= n]
+    if n is None:
+        return rules
+    if n < 2 * f + 1:
+        refuse(f"paper_pool needs more than half of the updates honest (n >= 2f + 1) and got n = {n}, f = {f}.")
+    return [rule for rule in rules if rule.min_rows() <= n]
 
 
 def _in_norm(rule: Rule, p: float) -> Rule:
@@ -117,5 +123,10 @@ def default_pool(f: int) -> list[Rule]:
     return [CAF(f), NNM(f) >> GeometricMedian()]
 
 
-# The pools that have a name, for text and tables.
-POOLS: Mapping[str, Callable[..., list[Rule]]] = {"paper_pool": paper_pool, "default_pool": default_pool}
+# The pools that have a name, for text, tables and the command line. "mixtailor" is the one for whoever names no other:
+# all of its rules have a guarantee.
+POOLS: Mapping[str, Callable[..., list[Rule]]] = {
+    "mixtailor": default_pool,
+    "default_pool": default_pool,
+    "paper_pool": paper_pool,
+}

@@ -13,7 +13,7 @@ from mixtailor._registry import exported, found, named, snake
 from mixtailor.mixing.entropy import Entropy
 from mixtailor.mixing.grammar import EXAMPLE, Call, Written, parse
 from mixtailor.mixing.mixtailor import MixTailor
-from mixtailor.mixing.pools import POOLS, paper_pool
+from mixtailor.mixing.pools import POOLS
 from mixtailor.preaggregation import Chain, PreAggregation
 from mixtailor.rules import Rule, as_rule
 
@@ -64,8 +64,8 @@ def make_rule(
     """A rule from text or from a table: ``make_rule("nnm >> krum(p=3)", f=2)``.
 
     Pre-aggregations stand in front of ``>>``. Parameters stand in parentheses, and may be rules themselves. Pools are
-    ``paper_pool``, ``default_pool``, and ``mixtailor(krum, comed)`` with rules of your choice; ``mixtailor`` alone is
-    the paper's pool.
+    ``default_pool``, ``paper_pool``, and ``mixtailor(krum, comed)`` with rules of your choice; ``mixtailor`` alone is
+    ``default_pool``.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _own(scope: _Scope) -> dict[str, Callable[..., Rule]]:
         return MixTailor(rules, probabilities, scope.entropy)
 
     pools = {name: _drawing_from(members, scope) for name, members in POOLS.items()}
-    return {**own_rules(), **_ADDED, **pools, "mixtailor": _drawing_from(paper_pool, scope), "pool": pool}
+    return {**own_rules(), **_ADDED, **pools, "pool": pool}
 
 
 def _drawing_from(members: Callable[..., list[Rule]], scope: _Scope) -> Callable[..., Rule]:
@@ -237,9 +237,8 @@ def _drawing_from(members: Callable[..., list[Rule]], scope: _Scope) -> Callable
 
     @functools.wraps(members)  # with the pool's parameters for a signature
     def mixture(*arguments: Any, **options: Any) -> Rule:
-        pool = members(*arguments, **options)
-        allowed = pool if scope.n is None else [rule for rule in pool if rule.min_rows() <= scope.n]
-        return MixTailor(allowed or pool, entropy=scope.entropy)
+        pool = MixTailor(members(*arguments, **options), entropy=scope.entropy)
+        return pool if scope.n is None else pool.fitting(scope.n)
 
     return mixture
 

@@ -57,6 +57,10 @@ class ARC(PreAggregation):
     def after(self, n: int, f: int) -> tuple[int, int]:
         return n, f
 
+    @property
+    def bounds(self) -> bool:
+        return True
+
     def prepare(self, updates: Updates) -> Updates:
         n = updates.n
         check_rows(self, "n >= 2f + 1", 2 * self.f + 1, n)

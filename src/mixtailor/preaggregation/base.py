@@ -38,6 +38,11 @@ class PreAggregation(Part):
     def prepare(self, updates: Updates) -> Updates:
         """The updates that the rule behind it sees."""
 
+    @property
+    def bounds(self) -> bool:
+        """Whether no update comes out of it longer than the longest honest one, or than a fixed length."""
+        return False
+
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         """The coefficient of this in front of a rule; None if none is published."""
         return None
@@ -81,6 +86,10 @@ class Both(PreAggregation):
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         return self.first.kappa(n, f, d, Chain(self.second, behind))
+
+    @property
+    def bounds(self) -> bool:
+        return self.first.bounds or self.second.bounds
 
     def missing_laws(self) -> Mapping[str, str]:
         return {**self.first.missing_laws(), **self.second.missing_laws()}
@@ -168,6 +177,10 @@ class Chain(Rule):
         while most < n and self._fits(n, most + 1):
             most += 1
         return most
+
+    @property
+    def robust(self) -> bool:
+        return self.rule.robust or self.before.bounds
 
     def asks(self) -> Asks:
         return _in_front(self.before, self.rule)

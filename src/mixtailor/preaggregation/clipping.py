@@ -59,6 +59,10 @@ class Clipping(PreAggregation):
     def after(self, n: int, f: int) -> tuple[int, int]:
         return n, f
 
+    @property
+    def bounds(self) -> bool:
+        return True
+
     def prepare(self, updates: Updates) -> Updates:
         return clipped(updates, self.radius)
 

@@ -44,7 +44,9 @@ class Rule(Part):
     - ``translation``: adding a vector to all updates adds it to the result;
     - ``scale``: scaling all updates by a positive number scales the result.
 
-    The input is never modified and the result never aliases it. The result has the type of one update. Whatever at most
+    The input is never modified and the result never aliases it. The result has the type of one update; a mean of whole
+    numbers is none, so updates that are one array of integers give float64. Integers beside floats, as in a state dict,
+    are counters: they take no part in distances and keep their type (the lower median of them). Whatever at most
     f updates contain, the result is finite. A rule is pure: it keeps no state, and all its randomness comes from
     ``updates.random``.
     """
@@ -52,7 +54,6 @@ class Rule(Part):
     requirement: ClassVar[str]
     cost: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
-    robust: ClassVar[bool] = True  # whether it tolerates any Byzantine update at all
     kappa_is_ours: ClassVar[bool] = False  # whether the coefficient is proved in the rule's notes rather than published
     reads_all: ClassVar[bool] = True  # whether it reads every coordinate of every update, and so finds every fault
     outermost: ClassVar[bool] = False  # whether it keeps what it learns, and so cannot be a part of another rule
@@ -69,6 +70,11 @@ class Rule(Part):
         """How many of n updates may be faulty."""
         f = self.declared_f()
         return 0 if f is None else f
+
+    @property
+    def robust(self) -> bool:
+        """Whether its result stays bounded, whatever the Byzantine updates are."""
+        return True
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         """The published robustness coefficient: ``|result - honest mean|^2 <= kappa * honest variance``."""

@@ -1,5 +1,6 @@
 """Bulyan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ import numpy as np
 from mixtailor.kernels.selection import krum_picks
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
+from mixtailor.rules.mean import Mean
 from mixtailor.rules.part import Asks
 from mixtailor.updates import AroundMedian, Combination, Point, Updates
 from mixtailor.updates.reader import only_row
@@ -50,8 +52,14 @@ class Bulyan(Rule):
     of their distances to the other rows decides then, so that the order of the rows does not. A published
     implementation picks the same row many times; here picks differ.
 
-    With the plain mean as second phase, which the pool of the MixTailor paper has, this rule is **not robust**: two
-    identical far rows are picked last and move the result without bound.
+    With the plain mean as second phase, which the pool of the MixTailor paper has, this rule is **not robust** where
+    the selection is Krum or the mean: with f >= 2, two identical far rows are selected last by Krum, and the mean
+    selects a far row that another one, farther away, makes it equal to. Either moves the result without bound. A
+    selection that tolerates f of ``2f + 1`` rows, such as `Comed`, selects no far row, whatever the second phase is.
+
+    The order of the rows does not matter with Krum, with a selection that tolerates f of ``2f + 1`` rows, and with the
+    mean in the norm 2. With other selections, a far row can leave several rows equally close, to all digits, to what
+    the selection returns; the first of them is then selected.
 
     References
     ----------
@@ -68,6 +76,29 @@ class Bulyan(Rule):
 
     def min_rows(self) -> int:
         return 4 * self.f + 3
+
+    @property
+    def robust(self) -> bool:
+        return self.then is None or self.then.robust or self._selects_near()
+
+    def _selects_near(self) -> bool:
+        """Whether the selection tolerates f of the fewest rows that it sees.
+
+        What it returns is then near to some honest row that is left, and so is the row that is closest to it.
+        """
+        selection = self.selection
+        return selection is not None and selection.robust and selection.min_rows() <= 2 * self.f + 1
+
+    def missing_laws(self) -> Mapping[str, str]:
+        selection = self.selection
+        if selection is None or isinstance(selection, Krum) or self._selects_near():
+            return self.lacks
+        if isinstance(selection, Mean) and self._norm() == 2.0:
+            return self.lacks
+        why = (
+            "far rows that move what the selection returns leave the other rows equally close to it, and the first wins"
+        )
+        return {**self.lacks, "permutation": why}
 
     def asks(self) -> Asks:
         # The second phase sees the picks alone.
@@ -102,8 +133,18 @@ class Bulyan(Rule):
             rows = updates.take(np.array(left))
             point = selection.decide(rows)
             own = _single(point, rows)
-            picks.append(left.pop(int(rows.distances_to(point, p).argmin()) if own is None else own))
+            picks.append(left.pop(_nearest(rows, point, p) if own is None else own))
         return picks
+
+
+def _nearest(rows: Updates, point: Point, p: float) -> int:
+    """The row that is closest to a point; of equally close ones the one of the lowest index."""
+    if p == 2.0 and isinstance(point, Combination) and point.updates is rows and abs(point.weights.sum() - 1.0) < 1e-9:
+        # A far row takes a mean along, and the others are equally far from it, to all digits. Less the square that they
+        # have in common, and about the medoid, the squares of their distances have digits.
+        _, products, _ = rows.about_medoid()
+        return int((np.diag(products) - 2.0 * (products @ point.weights)).argmin())
+    return int(rows.distances_to(point, p).argmin())
 
 
 def _single(point: Point, rows: Updates) -> int | None:

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, check_positive
-from mixtailor.kernels.selection import medoid
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
@@ -23,10 +22,10 @@ class CenteredClipping(Rule):
     .. math:: v \leftarrow v + \frac1n \sum_i (x_i - v) \min\left(1, \frac{\tau}{\lVert x_i - v \rVert_2}\right)
 
     It starts at the ``reference=`` given with the call, which in the paper is the result of the round before. Without
-    one it starts at the medoid, the row whose ``floor(n/2)``-th nearest other row is closest: fewer than half of the
-    rows cannot move it, and it costs nothing beyond the distances. Needs ``n >= 1``; no f is declared. Cost O(n^2 d)
-    for any number of iterations, since all but the first run on the n x n inner products, and O(nd) for one iteration
-    from a reference.
+    one it starts at the medoid, the row whose ``floor(n/2)``-th nearest other row is closest, or at the mean of such
+    rows where there are several: fewer than half of the rows cannot move it, and it costs nothing beyond the distances.
+    Needs ``n >= 1``; no f is declared. Cost O(n^2 d) for any number of iterations, since all but the first run on the
+    n x n inner products, and O(nd) for one iteration from a reference.
 
     Parameters
     ----------
@@ -79,7 +78,9 @@ class CenteredClipping(Rule):
     def decide(self, updates: Updates) -> Point:
         n, start = updates.n, updates.reference
         if start is None:
-            start = updates.row(medoid(updates.distances(2.0)))
+            # Two rows that are each other's floor(n/2)-th neighbour always tie: by index, the order would decide.
+            reach = np.partition(updates.distances(2.0), n // 2, axis=1)[:, n // 2]
+            start = updates.mean(np.nonzero(reach == reach.min())[0])
         lengths = updates.distances_to(start)
         near = np.isfinite(lengths)
         pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n

@@ -48,9 +48,10 @@ class DnC(Rule):
     ``iterations * floor(fraction f) >= n``: here it is the mean of the rows that the fewest samples dropped. Of equal
     scores the lower row index stays.
 
-    A sample looks along one direction about a mean that is not robust: of two outliers at very different distances the
-    nearer one can hide behind the farther one, and no coefficient is published. The samples are drawn from the secret
-    randomness of the call, after the updates have arrived.
+    No bound is known, and f Byzantine rows can move the result as far as they like. A sample looks along one direction
+    about a mean that is not robust: of two far rows at very different distances the nearer one can hide behind the
+    farther one. And where d is larger than `coordinates`, the samples may miss the coordinate in which a row is far.
+    The samples are drawn from the secret randomness of the call, after the updates have arrived.
 
     References
     ----------
@@ -77,6 +78,10 @@ class DnC(Rule):
 
     def min_rows(self) -> int:
         return 2 * self.f + 1
+
+    @property
+    def robust(self) -> bool:
+        return False  # the notes say how f updates get through
 
     def decide(self, updates: Updates) -> Point:
         leaving = int(self.fraction * self.f)

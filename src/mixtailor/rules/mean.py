@@ -33,13 +33,16 @@ class Mean(Rule):
 
     requirement: ClassVar[str] = "n >= 1"
     cost: ClassVar[str] = "O(n d)"
-    robust: ClassVar[bool] = False
 
     def min_rows(self) -> int:
         return 1
 
     def tolerates(self, n: int) -> int:
         return 0
+
+    @property
+    def robust(self) -> bool:
+        return False
 
     def decide(self, updates: Updates) -> Point:
         return updates.mean()

@@ -76,6 +76,10 @@ class Subsampled(Rule):
     def tolerates(self, n: int) -> int:
         return self.rule.tolerates(min(n, self.k))
 
+    @property
+    def robust(self) -> bool:
+        return self.rule.robust
+
     def missing_laws(self) -> Mapping[str, str]:
         return self.rule.missing_laws()
 

@@ -41,6 +41,8 @@ class Kind:
         Whether a file holds the first axis innermost; coordinates are counted in the order in which they are stored.
     namespace : object
         The array namespace of another library, in which the result is returned.
+    labels : tuple
+        The labels along each axis, of libraries in which entries have some; None for arrays.
     """
 
     library: str
@@ -51,6 +53,7 @@ class Kind:
     device: Any = field(default=None, compare=False)
     by_columns: bool = False
     namespace: Any = field(default=None, compare=False)
+    labels: Any = None
 
     @cached_property
     def discrete(self) -> bool:
@@ -65,7 +68,8 @@ class Kind:
     def row(self) -> "Kind":
         """One row of a matrix of this kind, in floats: integers are computed and returned in float64."""
         shape = self.shape[1:]
-        row = Kind(self.library, self.dtype, shape, self.bits, self.own, self.device, False, self.namespace)
+        labels = None if self.labels is None else self.labels[1:]
+        row = Kind(self.library, self.dtype, shape, self.bits, self.own, self.device, False, self.namespace, labels)
         return row.as_floats() if row.discrete else row
 
     @property
@@ -75,7 +79,8 @@ class Kind:
 
     def as_floats(self) -> "Kind":
         """This kind for an update that holds nothing but integers: computed and returned in float64."""
-        return Kind(self.library, np.dtype(np.float64), self.shape, False, None, self.device, False, self.namespace)
+        dtype = np.dtype(np.float64)
+        return Kind(self.library, dtype, self.shape, False, None, self.device, False, self.namespace, self.labels)
 
 
 def recast(run: Array, bits: bool, dtype: "np.dtype[Any]", to_bits: bool = False) -> Array:

@@ -137,7 +137,7 @@ def _floats(name: str, values: ArrayLike, ndim: int) -> Any:
 
 
 def members(pool: Any, n: int) -> tuple[tuple[Rule, ...], Floats]:
-    """The rules of a pool that n rows allow, and their probabilities."""
+    """The rules of a pool that may be drawn, and their probabilities."""
     mixture = pool if isinstance(pool, MixTailor) else MixTailor([pool] if isinstance(pool, Rule) else pool)
     shares = mixture.shares(n)
     kept = [place for place, share in enumerate(shares) if share > 0.0]

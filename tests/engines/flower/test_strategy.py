@@ -2,6 +2,7 @@
 
 import json
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 
 import mixtailor as mt
 from mixtailor.engines.flower import RobustStrategy
+from mixtailor.mixing import mixtailor as mixtailor_module
 from mixtailor.mixing.audit import verify
 
 RULES = [
@@ -350,3 +352,42 @@ def test_whole_runs_are_tracked_and_return_the_model():
 def test_a_run_in_which_every_round_is_skipped_ends_with_the_model_as_it_was():
     result = RobustStrategy(mt.Krum(f=1)).start(LocalGrid(answer=lambda message: None), record(OWN), num_rounds=2)
     np.testing.assert_array_equal(arrays_of(result.arrays)["fc.bias"], OWN["fc.bias"])
+
+
+def test_a_rule_without_a_bound_is_told_of_once(monkeypatch):
+    """When the strategy is made, by the rule's name."""
+    monkeypatch.setattr(mixtailor_module, "_told", set())
+    with pytest.warns(mt.NotRobustWarning, match=r"This rule has no bound, .*: Mean\(\)\. Use default_pool"):
+        RobustStrategy(mt.Mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mt.NotRobustWarning)
+        RobustStrategy(mt.Mean())
+        RobustStrategy(mt.MixTailor(mt.default_pool(2)))
+
+
+def test_more_byzantine_clients_than_the_rule_tolerates():
+    """All clients are asked: a round waits for enough of them, one with too few changes nothing, and a rule that no
+    number of clients lets tolerate as many is refused at once."""
+    strategy = RobustStrategy(mt.Comed(), byzantine=5)
+    assert strategy.min_train_nodes == strategy.min_available_nodes == 11
+    with pytest.raises(ValueError, match=r"Krum\(f=2\) tolerates 2 Byzantine updates of .*, and f = 5\. More updates"):
+        RobustStrategy(mt.Krum(f=2), byzantine=5)
+    fewer = RobustStrategy(mt.Comed(), byzantine=5, min_train_nodes=2, min_available_nodes=2)
+    with logged() as lines:
+        arrays, metrics, _ = played(fewer)
+    assert metrics["mixtailor-skipped"] == 1 and not moved(arrays).any()
+    assert any("Comed() tolerates 4 of 9 clients, and byzantine = 5." in line for line in lines)
+    assert played(RobustStrategy(mt.Comed(), byzantine=4))[1]["mixtailor-skipped"] == 0
+    assert RobustStrategy(mt.Comed(), byzantine=5, fraction_train=0.5).min_train_nodes == 2, "it is for the warning"
+
+
+def test_a_silent_client_does_not_choose_the_pool():
+    """Seven clients allow Bulyan(f=1), six do not: with one excused silent client the round changes nothing."""
+    pool = mt.MixTailor([mt.Comed(), mt.Krum(f=1), mt.Bulyan(f=1)])
+    assert RobustStrategy(pool, dropouts=1).min_train_nodes == 8, "a round waits for those who may stay silent, too"
+    fewer = {"min_train_nodes": 7, "min_available_nodes": 7}
+    for _ in range(5):
+        strategy = RobustStrategy(pool, dropouts=1, **fewer)
+        grid = LocalGrid(NODES[:7])
+        _, metrics, _ = played(strategy, lambda _, replies: dict(list(replies.items())[1:]), grid=grid)
+        assert metrics["mixtailor-skipped"] == 1 and metrics["mixtailor-rule"] == -1

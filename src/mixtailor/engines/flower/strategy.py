@@ -18,9 +18,11 @@ from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.replies import Claims, Collected, collect
 from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import SeededEntropy
+from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Plain, as_rule
 from mixtailor.rules.part import walk
+from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 
 __all__ = ["RobustStrategy", "Tracker"]
@@ -54,8 +56,9 @@ class RobustStrategy(FedAvg):
     dropouts : int
         How many clients of a round may fall silent or send an error without counting among the f.
     byzantine : int, optional
-        How many of all connected clients may be Byzantine, for the warning where a round samples some of them; by
-        default the share that f is of the sample.
+        How many of all connected clients may be Byzantine; by default the share that f is of the sample. Where a
+        round samples some of them, it is for the warning. Where it asks all, more than the rule tolerates is refused:
+        a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
         Weight differences by the number of examples that each client claims, up to this number. Claims are lies where
         it pays: leave it out unless you trust them, and no weight counts.
@@ -71,7 +74,8 @@ class RobustStrategy(FedAvg):
     tracker : Tracker, optional
         Gets the numbers of every round by ``log(step, values)``.
     **options
-        Everything that Flower's FedAvg takes. A round waits for as many clients as the rule needs, by default.
+        Everything that Flower's FedAvg takes. A round waits for as many clients as the rule needs, and for `dropouts`
+        more, by default.
 
     Notes
     -----
@@ -118,7 +122,14 @@ class RobustStrategy(FedAvg):
         if examples_cap is not None:
             check_positive(name, "examples_cap", examples_cap)
         self.rule = as_rule(rule)
-        least = max(2, self.rule.min_rows())
+        warn_not_robust(self.rule)
+        least = self.rule.min_rows()
+        if byzantine is not None and options.get("fraction_train", 1.0) >= 1.0:
+            least = max(least, rows_for(self.rule, byzantine))
+            if least == NEVER:
+                check_tolerates(self.rule, byzantine, least)
+        # The pool of a MixTailor does not shrink when clients stay silent, so a round waits for those who may, too.
+        least = max(2, least + dropouts)
         super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})
         if "train_metrics_aggr_fn" not in options:
             self.train_metrics_aggr_fn = medians
@@ -229,6 +240,8 @@ class RobustStrategy(FedAvg):
         n, rule = len(collected.nodes), self.rule
         if n < rule.min_rows():
             return None, f"{rule!r} needs at least {rule.min_rows()} replies ({rule.needs()}) and got {n}."
+        if self.byzantine is not None and self.fraction_train >= 1.0 and self.byzantine > rule.tolerates(n):
+            return None, f"{rule!r} tolerates {rule.tolerates(n)} of {n} clients, and byzantine = {self.byzantine}."
         if not collected.rows:
             return None, f"none of {plural(n, 'reply', 'replies')} is sound."
         reference = None if self.reference is None else self.reference(server_round, model.record)

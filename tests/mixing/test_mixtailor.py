@@ -103,6 +103,8 @@ def test_a_pool_is_whole_or_refuses() -> None:
     assert rule.fitting(19) is rule and rule.fitting(3) is rule, "a pool of which nothing is left says so at the call"
     uneven = mt.MixTailor([mt.Krum(4), mt.Comed(), mt.Bulyan(4)], [0.25, 0.25, 0.5])
     assert uneven.fitting(12).probabilities == (0.5, 0.5)
+    never = mt.MixTailor([mt.Krum(4), mt.Bulyan(4)], [0.0, 1.0])
+    assert never.fitting(12) is never, "what is left would never be drawn"
 
 
 def test_a_pool_withstands_what_its_weakest_member_withstands() -> None:

@@ -176,17 +176,24 @@ class MixTailor(Rule):
         return all(rule.robust for rule in self.rules)
 
     def fitting(self, n: int) -> "MixTailor":
-        """This pool without what n updates forbid, where n is settled before a round: for experiments and engines.
+        """This pool without the rules that n updates forbid; the others keep their proportions.
 
-        A pool of which nothing would be left stays as it is, to say so when it is called.
+        n is the number of updates that every round will have, settled before the first: with the number of those that
+        came, whoever stays silent would choose the pool. A pool of which nothing would be left stays as it is, to say
+        so when it is called.
+
+        Examples
+        --------
+        >>> from mixtailor import Bulyan, Krum, MixTailor
+        >>> MixTailor([Krum(f=2), Bulyan(f=2)]).fitting(10)
+        MixTailor([Krum(f=2)])
         """
+        given = self.probabilities or (1.0,) * len(self.rules)
         kept = [place for place, least in enumerate(self._needed) if least <= n]
-        if not kept or len(kept) == len(self.rules):
+        total = sum(given[place] for place in kept)
+        if total == 0.0 or len(kept) == len(self.rules):
             return self
-        shares = self.probabilities
-        if shares is not None:
-            total = sum(shares[place] for place in kept)
-            shares = tuple(shares[place] / total for place in kept)
+        shares = None if self.probabilities is None else tuple(given[place] / total for place in kept)
         return self.with_parts([self.rules[place] for place in kept], probabilities=shares)
 
     def missing_laws(self) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from mixtailor._checks import plural, refuse
 from mixtailor.rules.base import Rule
 
-__all__ = ["NEVER", "check_tolerates", "rows_for"]
+__all__ = ["NEVER", "check_tolerates", "formula_of", "rows_for"]
 
 NEVER = 1 << 62  # updates; where no number of them is enough
 _MOST_ROWS = 1 << 20

@@ -184,7 +184,6 @@ class KnowsDraw(Knowledge):
             )
         arrival: Any = None  # a draw reads nothing of what arrived
         twin = MixTailor(target.rules, target.probabilities, copy.deepcopy(target.entropy))
-        twin._warned.add(n)
         return twin.plan(arrival, Request(), n).rule
 
 

@@ -39,7 +39,6 @@ from mixtailor.preaggregation import Chain
         ("mixtailor([krum, comed], probabilities=[0.25, 0.75])", mt.MixTailor([mt.Krum(2), mt.Comed()], [0.25, 0.75])),
         ("pool(rules=[krum, nnm >> comed])", mt.MixTailor([mt.Krum(2), mt.NNM(2) >> mt.Comed()])),
         ("mixtailor", mt.MixTailor(mt.default_pool(2))),
-        ("mixtailor(mixed=true)", mt.MixTailor(mt.default_pool(2, mixed=True))),
         ("paper_pool(without=[bulyan, 'krum'])", mt.MixTailor(mt.paper_pool(2, without=("bulyan", "krum")))),
         ("paper_pool(norms=[2, 3])", mt.MixTailor(mt.paper_pool(2, norms=(2, 3)))),
         ("default_pool(1)", mt.MixTailor(mt.default_pool(1))),

@@ -109,6 +109,8 @@ class Trials:
         self.target.check_rows(scene.n)
         self.rules: tuple[Rule, ...]
         if isinstance(self.target, Memory):
+            if scene.workers is not None:
+                self.target.expect(scene.workers)  # the attacker knows what is remembered of whom
             self.rules, self.shares = self.target.members(scene.n)
         elif isinstance(self.target, MixTailor):
             shares = self.target.shares(scene.n)

@@ -233,8 +233,6 @@ class Simulation:
             tally.rounds += 1
             return "diverged"
         facts: Any = {}
-        if byzantine and isinstance(self.rule, Memory):
-            self.rule.expect([*honest, *byzantine])  # an attacker who tries it knows what it remembers
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None

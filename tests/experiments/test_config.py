@@ -220,3 +220,19 @@ def test_settings_take_every_key() -> None:
 def test_models_take_their_options() -> None:
     config = RunConfig.made({**TINY, "model": "mlp", "model_options": {"hidden": 3}})
     assert simulation_of(config).layout.shapes[0] == (3, 20)
+
+
+def test_a_file_without_run_gets_one_sentence() -> None:
+    text = 'rule = "krum"\ndata = "digits"\nrounds = 3\nseed = [0, 1]\n'
+    with pytest.raises(ConfigError) as caught:
+        Experiment.parse(text, "mine")
+    assert str(caught.value) == (
+        "mine has no table [run], and rule, data, rounds, seed belong there. Write the line [run] above them. "
+        'A title comes above it: title = "...".'
+    )
+
+
+def test_several_unknown_keys_are_one_sentence() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Experiment.parse('title = "x"\ncolour = 1\nshape = 2\n[run]\nrule = "krum"', "mine")
+    assert str(caught.value).startswith("mine: there are no keys 'colour', 'shape'. Known are claims, ")

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from mixtailor.experiments import Results
 from mixtailor.experiments.claims import verdicts
 from mixtailor.experiments.worst import difference, groups, worst_cases
+from mixtailor.simulation import Outcome
 
 
-def written(folder: Path, cells: dict[tuple[str, str, int], list[float]], **more: Any) -> Results:
-    """An experiment whose runs have the given accuracies, by rule, attack and seed."""
+def written(folder: Path, cells: dict[tuple[str, str, int], list[float]], *, start: int = 1, **more: Any) -> Results:
+    """An experiment whose runs have the given accuracies from round `start` on, by rule, attack and seed."""
     entries = []
     for place, ((rule, attack, seed), accuracies) in enumerate(cells.items()):
         config = {"data": "digits", "n": 12, "f": 2, "byzantine": 2, "momentum": 0.9, "rule": {"name": rule}}
@@ -22,7 +24,7 @@ def written(folder: Path, cells: dict[tuple[str, str, int], list[float]], **more
         home.mkdir(parents=True)
         lines = [
             {"round": k, "accuracy": a, "rule_seconds": {"Krum(f=2)": 1e-3}, "drawn": {"Krum(f=2)": 2}}
-            for k, a in enumerate(accuracies)
+            for k, a in enumerate(accuracies, start)
         ]
         (home / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (home / "summary.json").write_text("{}")
@@ -40,6 +42,31 @@ def test_accuracy_is_the_mean_of_the_last_five_never_the_best(tmp_path: Path) ->
     assert run.accuracy() == pytest.approx(60.0)
     assert run.fluctuation(3) == pytest.approx(100 * np.std([0.7, 0.8, 0.4]))
     assert run.microseconds() == pytest.approx(500.0)
+
+
+def test_what_precedes_training_never_counts(tmp_path: Path) -> None:
+    """With two evaluations after it, the untrained model of round 0 is no part of the accuracy, nor of its noise."""
+    run = written(tmp_path, {("a", "t", 0): [0.1, 0.9, 0.96]}, start=0).runs[0]
+    assert run.accuracy() == pytest.approx(93.0) and run.averaged() == 2
+    assert run.fluctuation() == pytest.approx(3.0)
+    outcome = Outcome(torch.zeros(1), run.records, None)
+    assert outcome.accuracy() == pytest.approx(0.93)
+
+
+def test_a_run_that_has_not_trained_yet_is_missing(tmp_path: Path) -> None:
+    results = written(tmp_path, {("a", "t", 0): [0.1]}, start=0)
+    assert not results.runs and results.missing[0]["error"] == "not run yet"
+
+
+def test_time_is_a_median_and_first_calls_do_not_count(tmp_path: Path) -> None:
+    """One period that took long, and rules that were drawn differently often."""
+    run = written(tmp_path, {("a", "t", 0): [0.1, 0.2, 0.3]}).runs[0]
+    for record, seconds in zip(run.records, (0.04, 0.001, 0.001), strict=True):
+        record |= {"median_seconds": {"slow": 3 * seconds, "fast": seconds}, "drawn": {"slow": 1, "fast": 2, "once": 1}}
+    assert run.microseconds() == pytest.approx((3 * 3000 + 6 * 1000) / 9)
+    for record in run.records:
+        record["median_seconds"] = {}
+    assert run.microseconds() is None, "no rule was called twice"
 
 
 def test_worst_case_is_the_least_mean_over_seeds(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from report.conftest import TEXT
 
-from mixtailor.experiments import Results
+from mixtailor.experiments import Experiment, Results, run
+from mixtailor.experiments.worst import groups
 from mixtailor.report import draw, write
-from mixtailor.report.summary import caption, charts, drawn_classes, summary
+from mixtailor.report.figures import figure_name
+from mixtailor.report.summary import Chart, caption, charts, drawn_classes, summary
 
 
 def test_the_page_is_one_file_without_a_network(folder: Path) -> None:
@@ -105,3 +109,63 @@ def test_figures_carry_rounds_seeds_and_scale(folder: Path) -> None:
     assert "<!-- 12 rounds, 2 seeds (0, 1), scale 1 -->" in svg
     png = next(path for path in written if path.suffix == ".png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
+
+
+def test_weights_of_different_numbers_of_liars_are_not_averaged(folder: Path) -> None:
+    """Each chart and number of Byzantine workers has its own line, and a rule without weights is named."""
+    results = Results.load(folder)
+    runs = []
+    for run in results.runs:
+        own = 4 if run.attack == "tailored epsilon=10" else 2
+        for record in run.records:
+            record |= {"byzantine_weight": own / 10, "weighed": 3} if record["round"] else {"byzantine_weight": None}
+            if run.rule != "krum":
+                record["byzantine_weight"] = None
+        runs.append(replace(run, config={**run.config, "byzantine": own}))
+    found = summary(Results(results.index, runs, []))["weights"]
+    assert [(part["byzantine"], part["n"], part["rules"][0]["weight"]) for part in found] == [
+        (2, 12, 0.2),
+        (4, 12, 0.4),
+    ]
+    assert [line["rule"] for line in found[0]["rules"]] == ["krum", "MixTailor", "<b>mean</b>"]
+    assert found[0]["rules"][2] == {"rule": "<b>mean</b>", "weight": None, "rounds": 0.0}
+
+
+def test_weights_count_rounds_and_not_evaluations(folder: Path) -> None:
+    """A period of which one round has weights counts a ninth of one with nine."""
+    (run, *_) = Results.load(folder).chosen(rule="krum")
+    first, second = ({"drawn": {"x": 9}, "byzantine_weight": w, "weighed": k} for w, k in ((1.0, 1), (0.0, 9)))
+    index = {"title": "t", "claims": [], "numbers": []}
+    records = [{**run.records[1], **part} for part in (first, second)]
+    (part,) = summary(Results(index, [replace(run, records=records)], []))["weights"]
+    assert part["rules"] == [{"rule": "krum", "weight": 0.1, "rounds": round(10 / 18, 4)}]
+
+
+def test_the_page_says_how_many_evaluations_were_averaged(folder: Path) -> None:
+    assert "the mean of the last 4 evaluations." in write(folder).read_text(encoding="utf-8")
+
+
+def test_names_tell_runs_apart_and_are_not_cut(tmp_path: Path) -> None:
+    """A sweep over a parameter of the partition: in the tables, in names of files and in titles, which wrap."""
+    text = TEXT.replace(
+        'rule = ["krum", {name = "paper_pool", label = "MixTailor"}, {name = "mean", label = "<b>mean</b>"}]',
+        'rule = "krum"\npartition = [{name = "dirichlet", alpha = 0.1}, {name = "dirichlet", alpha = 10.0}]',
+    )
+    text = text.split("[[claims]]")[0].replace("12\n", "2\n").replace("= 3\n", "= 1\n").replace("[0, 1]", "0")
+    assert not any(item.error for item in run(Experiment.parse(text, "alpha"), tmp_path))
+    results = Results.load(tmp_path / "alpha")
+    titles = [group.title for group in groups(results)]
+    assert titles == [f"synthetic, n = 12, f = 2, partition = dirichlet alpha={alpha}" for alpha in ("0.1", "10")]
+    names = [path.stem for path in draw(tmp_path / "alpha", ["svg"])]
+    assert len(set(names)) == 4 and all(name.endswith(("-alpha-0.1", "-alpha-10")) for name in names), names
+    path = next(path for path in (tmp_path / "alpha" / "figures").iterdir() if "epsilon-10" in path.name)
+    svg = path.read_text(encoding="utf-8")
+    lines = re.findall(r"<!-- (.*?) -->", svg)
+    shown = " ".join(lines)
+    assert all(word in shown for word in ("tailored", "epsilon=10", "dirichlet", "alpha="))
+    assert max(map(len, lines)) <= 72
+
+
+def test_a_name_beyond_what_file_systems_allow_still_tells_charts_apart() -> None:
+    one, other = (Chart("word " * 100 + end, [], []) for end in ("a", "b"))
+    assert figure_name(1, one) != figure_name(1, other) and len(figure_name(1, one)) <= 210

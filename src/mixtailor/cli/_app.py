@@ -33,7 +33,7 @@ COMMANDS = {
 app = typer.Typer(
     help="Keeps distributed and federated training on course when some of the workers lie.",
     epilog="Example: mixtailor demo",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # as text: nothing in brackets is taken for markup, and help need not load rich
     add_completion=False,
     no_args_is_help=True,
 )

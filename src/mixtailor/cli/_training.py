@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixtailor._checks import MissingPackageError, plural
+from mixtailor._checks import MissingPackageError, listing, plural
 from mixtailor.cli._output import complain, console, say, show_json, table
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def carry_out(
     from mixtailor.experiments.running import is_complete
     from mixtailor.experiments.watching import watched_runs
     from mixtailor.report import draw, write
+    from mixtailor.report.summary import averaged
 
     budget = None
     only = (lambda entry: is_complete(out / "runs" / entry.config.hash)) if known else None
@@ -136,11 +137,30 @@ def carry_out(
         (show or show_results)(results)
         if budget is not None:
             say(f"Budget: {budget}.")
-        _say_end(finished, page, written)
-    for done in (done for done in finished if done.error):
-        complain(f"Failed: {done.title}: {done.error}")
+        _say_end(finished, averaged(results), page, written)
+    for message in failures(finished):
+        complain(message)
     if any(done.error for done in finished):
         raise typer.Exit(1)
+
+
+def failures(finished: "Sequence[Finished]") -> list[str]:
+    """One line for each error, with the runs that it stopped: a wrong value stops all runs of a sweep alike.
+
+    Examples
+    --------
+    >>> from mixtailor.experiments import Finished
+    >>> failures([Finished("1", "krum / none / seed 0", error="E"), Finished("2", "krum / none / seed 1", error="E")])
+    ['Failed: 2 runs (krum / none / seed 0, krum / none / seed 1): E']
+    """
+    titles: dict[str, list[str]] = {}
+    for done in finished:
+        if done.error:
+            titles.setdefault(done.error, []).append(done.title)
+    return [
+        f"Failed: {own[0]}: {error}" if len(own) == 1 else f"Failed: {len(own)} runs ({listing(own, 3)}): {error}"
+        for error, own in titles.items()
+    ]
 
 
 @contextmanager
@@ -183,10 +203,10 @@ def show_paper(results: "Results") -> None:
         console().print(table(columns, rows, right=["ours", "against"]))
 
 
-def _say_end(finished: "Sequence[Finished]", page: Path, written: Sequence[Path]) -> None:
+def _say_end(finished: "Sequence[Finished]", averaged: str, page: Path, written: Sequence[Path]) -> None:
     made = sum(not done.skipped for done in finished)
     known = len(finished) - made
-    say(f"{plural(made, 'run')} made, {known} known before. Accuracies in percent: the last 5 evaluations' mean.")
+    say(f"{plural(made, 'run')} made, {known} known before. Accuracies in percent: the mean of {averaged}.")
     if written:
         say(f"Figures: {written[0].parent}")
     say(f"Report: {page}")
@@ -198,7 +218,10 @@ def _show_json(
     from mixtailor.report.summary import summary
 
     shown = summary(results)
-    kept = {key: shown[key] for key in ("title", "caption", "seeds", "groups", "claims", "numbers", "times")}
+    kept = {
+        key: shown[key]
+        for key in ("title", "caption", "averaged", "seeds", "groups", "claims", "numbers", "times", "untimed")
+    }
     runs = [{"hash": d.hash, "title": d.title, "accuracy": d.accuracy, "error": d.error} for d in finished]
     show_json(
         {

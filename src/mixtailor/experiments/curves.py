@@ -83,7 +83,8 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
         run = known[key]
         config = {**entry.config.model_dump(mode="json"), "rounds": run["rounds"], "model": run["model"]}
         records = [{"round": round, "accuracy": accuracy / 100.0, **_NOTHING} for round, accuracy in run["curve"]]
-        records[-1] |= {"drawn": {"all": 1}, "rule_seconds": {"all": 1e-6 * run["microseconds"]}}
+        if run["microseconds"]:
+            records[-1] |= {"drawn": {"all": 1}, "median_seconds": {"all": 1e-6 * run["microseconds"]}}
         where = {name: run[name] for name in (*_WHERE, "hash")}
         results.append(Result(**where, config=config, records=records, complete=True))
     missing = [
@@ -103,7 +104,7 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     return Results(index, results, missing)
 
 
-_NOTHING: Mapping[str, Any] = {"drawn": {}, "rule_seconds": {}, "selected": {}, "lying": {}}
+_NOTHING: Mapping[str, Any] = {"drawn": {}, "median_seconds": {}, "selected": {}, "lying": {}}
 
 
 def _plain(result: Result) -> _Run:

@@ -27,10 +27,22 @@ class ImpossibleError(ConfigError):
 
 
 def sentences(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """All that pydantic found, each as a sentence that names the key, the value and, for a key, the nearest one."""
-    return " ".join(
-        _sentence(found["type"], found["loc"], found["msg"], found["input"], model, where) for found in error.errors()
-    )
+    """All that pydantic found, each as a sentence that names the key, the value and, for a key, the nearest one.
+
+    Several keys of one table that do not exist are one sentence.
+    """
+    problems = error.errors()
+    extra = [found["loc"] for found in problems if found["type"] == "extra_forbidden"]
+    alike = len(extra) > 1 and len({place[:-1] for place in extra}) == 1
+    told = [
+        _sentence(found["type"], found["loc"], found["msg"], found["input"], model, where)
+        for found in problems
+        if not (alike and found["type"] == "extra_forbidden")
+    ]
+    if alike:
+        names = ", ".join(repr(str(place[-1])) for place in extra)
+        told.append(f"{where}: there are no keys {names}. Known are {', '.join(sorted(model.model_fields))}.")
+    return " ".join(told)
 
 
 def _sentence(

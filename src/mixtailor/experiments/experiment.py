@@ -111,6 +111,13 @@ class Experiment(BaseModel):
             raise ConfigError(f"{name} is no TOML: {error}.") from None
         except RecursionError:
             raise ConfigError(f"{name} is no experiment: its lists or tables are nested too deeply.") from None
+        outside = [key for key in table if key in (*RunConfig.model_fields, "preset", "network")]
+        if outside and "run" not in table:
+            first = "" if "title" in table else ' A title comes above it: title = "...".'
+            raise ConfigError(
+                f"{name} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write the "
+                f"line [run] above {'them' if len(outside) > 1 else 'it'}.{first}"
+            )
         try:
             made = cls(**{"name": name, **table})
         except ValidationError as error:

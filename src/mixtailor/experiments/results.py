@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import read_bounded
-from mixtailor.simulation.records import read_records
+from mixtailor.simulation.records import LAST, last_trained, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,7 +19,6 @@ __all__ = ["LAST", "Result", "Results", "run_folders"]
 
 NOT_RUN = "not run yet"
 INDEX, ERROR = 64 << 20, 1 << 20  # bytes that an index may have (10,000 runs take 20 MB), and what stopped a run
-LAST = 5  # evaluations that the accuracy of a run is the mean of
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,16 @@ class Result:
         return int(self.config["seed"])
 
     def accuracy(self, last: int = LAST) -> float:
-        """The mean of the last evaluations, in percent."""
-        return 100.0 * fmean(record["accuracy"] for record in self.records[-last:])
+        """The mean of the last evaluations after training began, in percent."""
+        return 100.0 * fmean(record["accuracy"] for record in last_trained(self.records, last))
+
+    def averaged(self, last: int = LAST) -> int:
+        """How many evaluations the accuracy is the mean of: fewer than `last` where a run has no more."""
+        return len(last_trained(self.records, last))
 
     def fluctuation(self, last: int = 20) -> float:
         """The standard deviation of the last evaluations, in points."""
-        return 100.0 * pstdev([float(record["accuracy"]) for record in self.records[-last:]])
+        return 100.0 * pstdev([float(record["accuracy"]) for record in last_trained(self.records, last)])
 
     def beginning(self, share: float = 0.1) -> float | None:
         """The mean accuracy over the first tenth of the rounds, the start apart, in percent."""
@@ -65,11 +68,19 @@ class Result:
         return 100.0 * fmean(early) if early else None
 
     def microseconds(self) -> float | None:
-        """The time that an aggregation took, in the mean; the rounds before the first evaluation warm up."""
-        later = self.records[2:] if len(self.records) > 3 else self.records[1:]
-        spent = sum(sum(record["rule_seconds"].values()) for record in later)
-        count = sum(sum(record["drawn"].values()) for record in later)
-        return 1e6 * spent / count if count else None
+        """The time of one aggregation: the median of each rule drawn, weighted by how often it was; no first calls.
+
+        None where no rule was called twice.
+        """
+        times: dict[str, list[tuple[float, int]]] = {}
+        for record in self.records:
+            for rule, seconds in _medians(record).items():
+                times.setdefault(rule, []).append((seconds, record["drawn"].get(rule, 0)))
+        calls = {rule: sum(count for _, count in found) for rule, found in times.items()}
+        if not sum(calls.values()):
+            return None
+        spent = sum(calls[rule] * _weighted_median(found) for rule, found in times.items() if calls[rule])
+        return 1e6 * spent / sum(calls.values())
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ class Results:
             metrics = home / "metrics.jsonl"
             records = read_records(metrics, within=inside) if os.path.lexists(metrics) else []
             error, complete = home / "error.txt", (home / "summary.json").exists()
-            if not records or (os.path.lexists(error) and not complete):
+            if not last_trained(records) or (os.path.lexists(error) and not complete):
                 why = _text(error, inside) if os.path.lexists(error) else NOT_RUN
                 missing.append({**entry, "error": why})
                 continue
@@ -166,6 +177,24 @@ def _is_entry(entry: object) -> bool:
     name, config = entry["hash"], entry["config"]
     fits = isinstance(name, str) and name.isalnum() and len(name) <= 64
     return fits and isinstance(config, dict) and type(config.get("seed")) is int
+
+
+def _medians(record: dict[str, Any]) -> dict[str, float]:
+    """The median time of each rule; records of the first versions have sums alone, whose first ones compiled."""
+    if "median_seconds" in record:
+        return dict(record["median_seconds"])
+    drawn = record["drawn"]
+    return {rule: spent / drawn[rule] for rule, spent in record["rule_seconds"].items() if drawn.get(rule)}
+
+
+def _weighted_median(found: list[tuple[float, int]]) -> float:
+    """Of values and their counts, the lower median."""
+    half, passed = sum(count for _, count in found) / 2, 0
+    for value, count in sorted(found):
+        passed += count
+        if passed >= half:
+            return value
+    return found[-1][0]
 
 
 def _unique(items: Iterable[str]) -> list[str]:

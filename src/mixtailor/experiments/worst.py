@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixtailor.experiments.config import label_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -147,10 +149,6 @@ def _titles(configs: Sequence[dict[str, Any]]) -> list[str]:
     keys = [key for key in configs[0] if key not in _FREE] if configs else []
     apart = [key for key in keys if key not in ("data", "n", "f") and len({json.dumps(c[key]) for c in configs}) > 1]
     return [
-        ", ".join([f"{c['data']}, n = {c['n']}, f = {c['f']}", *(f"{key} = {_plain(c[key])}" for key in apart)])
+        ", ".join([f"{c['data']}, n = {c['n']}, f = {c['f']}", *(f"{key} = {label_of(c[key])}" for key in apart)])
         for c in configs
     ]
-
-
-def _plain(value: object) -> str:
-    return str(value.get("name")) if isinstance(value, dict) and "name" in value else str(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8b5cf6", "#64748b", "#e11d48", "#65a30d",
     "#0f766e", "#a16207",
 )  # fmt: skip
+LONGEST = 200  # characters of a name, so that a prefix and an ending fit
 DASHES = ("-", "--", ":", "-.")
 
 
@@ -69,8 +72,8 @@ def draw_results(
             if line.seeds > 1:
                 axes.fill_between(line.rounds, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
         axes.set(
-            title=chart.title,
-            xlabel=f"round\n{caption(results, chart.runs)}",
+            title=_wrapped(chart.title, 52),
+            xlabel=f"round\n{_wrapped(caption(results, chart.runs), 72)}",
             ylabel="test accuracy (%)",
             ylim=(0, 100),
         )
@@ -87,5 +90,16 @@ def draw_results(
 
 
 def figure_name(number: int, chart: Chart) -> str:
-    """The name of a chart's file, without its ending."""
-    return f"{number:02d}-{re.sub(r'[^a-z0-9.]+', '-', chart.title.lower()).strip('-.')[:60]}"
+    """The name of a chart's file, without its ending: its whole title.
+
+    File systems allow 255 bytes. Of a longer title, the end is replaced by a digest of it: it still tells charts apart.
+    """
+    words = re.sub(r"[^a-z0-9.]+", "-", chart.title.lower()).strip("-.")
+    if len(words) > LONGEST:
+        words = f"{words[: LONGEST - 17]}-{hashlib.sha256(chart.title.encode()).hexdigest()[:16]}"
+    return f"{number:02d}-{words}"
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Over several lines where it is longer than a figure is wide; nothing is cut."""
+    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from mixtailor.experiments.claims import numbers_beside, verdicts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.results import Result, Results
     from mixtailor.rules import Standing
 
-__all__ = ["Chart", "Series", "caption", "charts", "drawn_classes", "plain_rule", "summary"]
+__all__ = ["Chart", "Series", "averaged", "caption", "charts", "drawn_classes", "plain_rule", "summary"]
 
 MOST_POINTS = 200  # of a line; more cannot be seen
 
@@ -71,6 +71,23 @@ def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
     return ", ".join(told)
 
 
+def averaged(results: Results) -> str:
+    """How many evaluations the accuracies are means of, in words.
+
+    Examples
+    --------
+    >>> from mixtailor.experiments import Result, Results
+    >>> records = [{"round": k, "accuracy": 0.5} for k in (0, 10, 20)]
+    >>> averaged(Results({}, [Result("", "krum", "none", "", "", {}, records, True)], []))
+    'the last 2 evaluations'
+    """
+    counts = sorted({run.averaged() for run in results.runs})
+    if not counts:
+        return "the last evaluations"
+    few = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    return "the last evaluation" if counts == [1] else f"the last {few} evaluations"
+
+
 def plain_rule(text: str) -> str:
     """A rule without its parameters.
 
@@ -112,18 +129,21 @@ def summary(results: Results) -> dict[str, Any]:
         tables.append(
             {"title": group.title, "rules": group.rules, "attacks": group.attacks, "cells": cells, "worst": worst}
         )
+    times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
     return {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
         "caption": caption(results),
+        "averaged": averaged(results),
         "rules": results.rules(),
         "seeds": results.seeds(),
         "charts": shown,
         "groups": tables,
         "draws": _draws(results),
-        "weights": _weights(results),
-        "times": _times(results),
+        "weights": _weights(made),
+        "times": [item for item in times if item["microseconds"] is not None],
+        "untimed": [item["rule"] for item in times if item["microseconds"] is None],
         "claims": [{**vars(verdict), "says": verdict.says} for verdict in verdicts(results)],
         "numbers": beside,
         "configuration": _configuration(results),
@@ -224,27 +244,50 @@ def _draws(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-def _weights(results: Results) -> list[dict[str, Any]]:
-    """The share of Byzantine rows in the answer, where answers are combinations of rows."""
+def _weights(made: Sequence[Chart]) -> list[dict[str, Any]]:
+    """Of each chart and rule: the mean weight of the Byzantine updates, over the rounds whose result was a combination.
+
+    Runs of different numbers of Byzantine workers are never averaged. A rule whose results are no combinations has
+    None for a weight.
+    """
     found = []
-    for rule in results.rules():
-        values: dict[str, list[float]] = {}
-        for run in results.chosen(rule=rule):
-            own = [r["byzantine_weight"] for r in run.records if r.get("byzantine_weight") is not None]
-            if own:
-                values.setdefault(run.attack, []).append(fmean(own))
-        if values:
-            found.append({"rule": rule, "weights": {attack: round(fmean(own), 4) for attack, own in values.items()}})
+    for chart in made:
+        for byzantine, n, runs in _by_share(chart.runs):
+            lines = [{"rule": rule, **_weight(own)} for rule, own in _by_rule(runs).items()]
+            if byzantine and any(line["weight"] is not None for line in lines):
+                found.append({"title": chart.title, "byzantine": byzantine, "n": n, "rules": lines})
     return found
+
+
+def _by_share(runs: Sequence[Result]) -> list[tuple[int, int, list[Result]]]:
+    """The runs by how many of how many workers are Byzantine."""
+    parted: dict[tuple[int, int], list[Result]] = {}
+    for run in runs:
+        parted.setdefault((int(run.config["byzantine"]), int(run.config["n"])), []).append(run)
+    return [(byzantine, n, own) for (byzantine, n), own in parted.items()]
+
+
+def _weight(runs: Sequence[Result]) -> dict[str, Any]:
+    """The mean weight and the share of the rounds that it is over."""
+    total = weighed = rounds = 0.0
+    for run in runs:
+        for record in run.records:
+            count = sum(record["drawn"].values())
+            rounds += count
+            if record.get("byzantine_weight") is not None:
+                own = record.get("weighed", count)  # the first versions did not count the rounds
+                total, weighed = total + own * record["byzantine_weight"], weighed + own
+    if not weighed:
+        return {"weight": None, "rounds": 0.0}
+    return {"weight": round(total / weighed, 4), "rounds": round(weighed / rounds, 4) if rounds else 1.0}
 
 
 def _times(results: Results) -> list[dict[str, Any]]:
     found = []
     for rule in results.rules():
-        spent = results.mean(lambda run: run.microseconds(), rule=rule)
-        if spent is not None:
-            found.append({"rule": rule, "microseconds": round(spent, 1)})
-    return sorted(found, key=lambda item: item["microseconds"])
+        spent = [time for run in results.chosen(rule=rule) if (time := run.microseconds()) is not None]
+        found.append({"rule": rule, "microseconds": round(median(spent), 1) if spent else None})
+    return sorted(found, key=lambda item: item["microseconds"] or 0.0)
 
 
 def _configuration(results: Results) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import check_regular, read_bounded
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
 
     from mixtailor.rules import Aggregation
 
-__all__ = ["Records", "Tally", "read_records"]
+__all__ = ["LAST", "Records", "Tally", "last_trained", "read_records"]
 
 LONGEST = 256 << 20  # bytes that records may have: a million evaluations of a small run
 
 Record = dict[str, Any]
+
+LAST = 5  # evaluations that the accuracy of a run is the mean of
+
+
+def last_trained(records: Sequence[Record], last: int = LAST) -> list[Record]:
+    """The last evaluations of a run, at most `last`; the one before the first round, of an untrained model, never.
+
+    Examples
+    --------
+    >>> [record["round"] for record in last_trained([{"round": 0}, {"round": 10}, {"round": 20}])]
+    [10, 20]
+    """
+    return [record for record in records if record["round"] > 0][-last:]
 
 
 @dataclass
@@ -35,6 +49,8 @@ class Tally:
         How often each rule was applied; of a MixTailor, each of its pool.
     rule_seconds : dict
         How long these took together.
+    times : dict
+        How long each call took, by rule, without a rule's first call, which may compile.
     selected, quarantined : Counter
         How often each worker was chosen by a rule that chooses, and taken out for a proven fault.
     lying : Counter
@@ -52,6 +68,7 @@ class Tally:
     byzantine_weight: float = 0.0
     drawn: Counter[str] = field(default_factory=Counter)
     rule_seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     selected: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     lying: Counter[str] = field(default_factory=Counter)
@@ -86,12 +103,19 @@ class Tally:
         if isinstance(size, (int, float)):
             self.sizes[f"{size:.3g}"] += 1
 
+    def timed(self, rule: str, seconds: float, *, first: bool) -> None:
+        """Count the time of one call. A first call has no part in the medians: it may compile."""
+        self.rule_seconds[rule] += seconds
+        if not first:
+            self.times[rule].append(seconds)
+
     def plain(self) -> Record:
         """The counts in types that JSON knows."""
         return {
             "train_loss": _finite(self.losses / self.rounds) if self.rounds else None,
             "skipped": self.skipped,
             "byzantine_weight": _finite(self.byzantine_weight / self.weighed) if self.weighed else None,
+            "weighed": self.weighed,
             "drawn": dict(self.drawn),
             "selected": dict(self.selected),
             "quarantined": dict(self.quarantined),
@@ -100,6 +124,7 @@ class Tally:
             "reputation": self.reputation.summary(),
             "seconds": {name: round(spent, 6) for name, spent in self.seconds.items()},
             "rule_seconds": {name: round(spent, 6) for name, spent in self.rule_seconds.items()},
+            "median_seconds": {name: round(median(spent), 9) for name, spent in self.times.items()},
         }
 
     def state(self) -> Record:

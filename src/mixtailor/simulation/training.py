@@ -24,7 +24,7 @@ from mixtailor.simulation.models import build
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
-from mixtailor.simulation.records import Records, Tally
+from mixtailor.simulation.records import LAST, Records, Tally, last_trained
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream
@@ -70,9 +70,9 @@ class Outcome:
     diverged: int | None
     states: list[State] = dataclasses.field(default_factory=list, repr=False)
 
-    def accuracy(self, last: int = 5) -> float:
-        """The mean accuracy of the last evaluations, 0 to 1: never the best one."""
-        found = [float(record["accuracy"]) for record in self.records[-last:]]
+    def accuracy(self, last: int = LAST) -> float:
+        """The mean accuracy of the last evaluations, 0 to 1: never the best one, nor that before the first round."""
+        found = [float(record["accuracy"]) for record in last_trained(self.records, last)]
         return sum(found) / len(found)
 
     def reputation(self) -> Reputation:
@@ -182,6 +182,7 @@ class Simulation:
         self._tracker = tracker
         self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
         self._round, self._tally = 0, Tally()
+        self._called: set[str] = set()  # rules that have been called in this process, which compiled what they need
         self._diverged: int | None = None
         self._previous: torch.Tensor | None = None
         self._records = self._resumed()
@@ -240,7 +241,9 @@ class Simulation:
             correct = placed(workers, byzantine, correct, wrong)
         watch.lap("attack")
         result = self._aggregated(correct, workers, lying, reference)
-        tally.rule_seconds[repr(result.rule)] += watch.lap("aggregation")
+        name = repr(result.rule)
+        tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
+        self._called.add(name)
         # One round of each evaluation tells all distances: a reading that costs less than the evaluation itself.
         asked = self._evaluates(round + 1)
         tally.add(result, workers, byzantine, facts, correct if asked else None)
@@ -251,7 +254,7 @@ class Simulation:
             self._previous = result.update
             self._adversary.observe(seen)
         watch.lap("step")
-        return repr(result.rule)
+        return name
 
     def _aggregated(
         self, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None

@@ -1,53 +1,55 @@
 """Keeps distributed and federated training on course when some of the workers lie."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
 from mixtailor._version import __version__
-from mixtailor.memory import Memory, recommended
-from mixtailor.mixing import (
-    AuditTrail,
-    Entropy,
-    MixTailor,
-    SeededEntropy,
-    SystemEntropy,
-    default_pool,
-    paper_pool,
-)
-from mixtailor.mixing.registry import make_rule
-from mixtailor.preaggregation import ARC, NNM, Bucketing, Clipping, PreAggregation, Resampling, SimilarityFilter
-from mixtailor.rules import (
-    CAF,
-    CGE,
-    MDA,
-    SMEA,
-    Aggregation,
-    Aksel,
-    Bulyan,
-    CenteredClipping,
-    Comed,
-    DnC,
-    FLTrust,
-    GeometricMedian,
-    Krum,
-    Meamed,
-    Mean,
-    Medoid,
-    MoNNA,
-    MultiKrum,
-    Omniscient,
-    Phocas,
-    Plain,
-    Reputation,
-    Rule,
-    SignVote,
-    Subsampled,
-    TrimmedMean,
-    ViewFilter,
-)
 
 if TYPE_CHECKING:
     from mixtailor import attacks, theory
+    from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
+    from mixtailor.memory import Memory, recommended
+    from mixtailor.mixing import (
+        AuditTrail,
+        Entropy,
+        MixTailor,
+        SeededEntropy,
+        SystemEntropy,
+        default_pool,
+        paper_pool,
+    )
+    from mixtailor.mixing.registry import make_rule
+    from mixtailor.preaggregation import ARC, NNM, Bucketing, Clipping, PreAggregation, Resampling, SimilarityFilter
+    from mixtailor.report.comparison import compare
+    from mixtailor.rules import (
+        CAF,
+        CGE,
+        MDA,
+        SMEA,
+        Aggregation,
+        Aksel,
+        Bulyan,
+        CenteredClipping,
+        Comed,
+        DnC,
+        FLTrust,
+        GeometricMedian,
+        Krum,
+        Meamed,
+        Mean,
+        Medoid,
+        MoNNA,
+        MultiKrum,
+        Omniscient,
+        Phocas,
+        Plain,
+        Reputation,
+        Rule,
+        SignVote,
+        Subsampled,
+        TrimmedMean,
+        ViewFilter,
+    )
 
 __all__ = [
     "ARC",
@@ -95,6 +97,7 @@ __all__ = [
     "ViewFilter",
     "__version__",
     "attacks",
+    "compare",
     "default_pool",
     "make_rule",
     "paper_pool",
@@ -102,11 +105,28 @@ __all__ = [
     "theory",
 ]
 
+# Where each name is. They load when they are first asked for: the help of a command needs none of them, and numba alone
+# takes longer to load than help may take.
+_PLACES = {
+    "_checks": ("FaultError", "MissingPackageError", "NotRobustWarning"),
+    "memory": ("Memory", "recommended"),
+    "mixing": ("AuditTrail", "Entropy", "MixTailor", "SeededEntropy", "SystemEntropy", "default_pool", "paper_pool"),
+    "mixing.registry": ("make_rule",),
+    "preaggregation": ("ARC", "NNM", "Bucketing", "Clipping", "PreAggregation", "Resampling", "SimilarityFilter"),
+    "report.comparison": ("compare",),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """The attackers and the theory load when they are first asked for."""
     if name in ("attacks", "theory"):
-        from importlib import import_module
-
         return import_module(f"mixtailor.{name}")
-    raise AttributeError(f"module 'mixtailor' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'mixtailor' has no attribute {name!r}")
+    found = getattr(import_module(f"mixtailor.{_MODULES.get(name, 'rules')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

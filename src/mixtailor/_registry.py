@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from mixtailor._checks import nearest, refuse
+from mixtailor._references import is_reference, loaded
 
 __all__ = ["exported", "found", "named", "snake"]
 
@@ -32,15 +33,20 @@ def named(own: Iterable[str], group: str) -> dict[str, str]:
     return known
 
 
-def found(what: str, name: str, own: dict[str, Callable[..., Any]], group: str) -> Callable[..., Any]:
-    """What goes by that name, to be called with its parameters; a name of ours is never taken by another package."""
+def found(what: str, name: str, own: dict[str, Callable[..., Any]], group: str) -> Any:
+    """What goes by that name: of ours, a class or a maker; of others, the object that they wrote or registered.
+
+    A name of ours is never taken by another package. A reference such as ``mine.py:Nearest`` is loaded.
+    """
+    if is_reference(name):
+        return loaded(name)
     plain = snake(name).replace("-", "_")
     if plain in own:
         return own[plain]
     for entry in entry_points(group=group):
         if entry.name == name:
-            loaded = entry.load()
-            if not callable(loaded):
+            registered = entry.load()
+            if not callable(registered):
                 raise TypeError(f"The {what} {name!r} registered by {entry.value} needs to be a class or a function.")
-            return loaded  # type: ignore[no-any-return]  # checked to be callable
+            return registered
     return refuse(f"There is no {what} {name!r}. {nearest(plain, list(named(own, group)))}")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mixtailor.cli import main
-from mixtailor.cli.bench import gradients, interleaved
+from mixtailor.cli._timing import gradients, interleaved
 
 
 def test_rules_are_timed_in_multiples_of_the_mean(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ TINY = {"data": "synthetic", "model": "logistic", "rounds": 4, "evaluate_every":
     [
         ({"learning_rat": 0.1}, "there is no key 'learning_rat'. Did you mean 'learning_rate'?"),
         ({"momentum": 1.5}, "momentum is 1.5: input should be less than 1"),
-        ({"data": "minst"}, "data is 'minst': input should be 'digits', 'mnist'"),
+        ({"data": "minst"}, "there is no data set 'minst'. Did you mean 'mnist'?"),
         ({"preset": "mnits"}, "there is no preset 'mnits'. Did you mean 'mnist'?"),
         ({"rule": "krumm"}, "There is no rule 'krumm'. Did you mean 'krum'?"),
         ({"rule": {"name": "krum", "pp": 3}}, "'krum' takes no parameter 'pp'. Did you mean 'p'?"),

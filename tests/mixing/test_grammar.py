@@ -132,7 +132,7 @@ def test_errors_say_what_to_write(text, sentence) -> None:
 
 
 def test_f_is_asked_for() -> None:
-    with pytest.raises(ValueError, match=r"'krum' needs f\. Write 'krum\(f=\.\.\.\)', or give f=\."):
+    with pytest.raises(ValueError, match=r"'krum' needs f\. Write 'krum\(f=2\)', or give f=2 beside it"):
         make_rule("krum")
     assert make_rule("comed") == mt.Comed() and make_rule("comed", f=3) == mt.Comed(), "who has no f needs none"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from report.conftest import TEXT
 
-from mixtailor.experiments import Experiment, Results, run
+from mixtailor.experiments import Experiment, Results
+from mixtailor.experiments import run as run_experiment
 from mixtailor.experiments.worst import groups
 from mixtailor.report import draw, write
 from mixtailor.report.figures import figure_name
@@ -152,7 +153,7 @@ def test_names_tell_runs_apart_and_are_not_cut(tmp_path: Path) -> None:
         'rule = "krum"\npartition = [{name = "dirichlet", alpha = 0.1}, {name = "dirichlet", alpha = 10.0}]',
     )
     text = text.split("[[claims]]")[0].replace("12\n", "2\n").replace("= 3\n", "= 1\n").replace("[0, 1]", "0")
-    assert not any(item.error for item in run(Experiment.parse(text, "alpha"), tmp_path))
+    assert not any(item.error for item in run_experiment(Experiment.parse(text, "alpha"), tmp_path))
     results = Results.load(tmp_path / "alpha")
     titles = [group.title for group in groups(results)]
     assert titles == [f"synthetic, n = 12, f = 2, partition = dirichlet alpha={alpha}" for alpha in ("0.1", "10")]

@@ -28,9 +28,15 @@ def names() -> dict[str, str]:
 def find(name: str) -> Callable[..., Attack]:
     """The attack of that name, to be called with its parameters.
 
-    Other packages register theirs under the entry-point group ``mixtailor.attacks``; a name of ours is never taken.
+    Other packages register theirs under the entry-point group ``mixtailor.attacks``; a name of ours is never taken. An
+    attack of yours is ``mine.py:Shift`` or ``package.module:Shift``.
     """
-    return found("attack", name, dict(own_attacks()), GROUP)
+    given = found("attack", name, dict(own_attacks()), GROUP)
+    if isinstance(given, Attack):
+        return lambda: given
+    if not callable(given):
+        raise TypeError(f"{name!r} needs to be an attack or a class of attacks, and is {given!r}.")
+    return given  # type: ignore[no-any-return]  # checked to be callable
 
 
 def make(name: str, **parameters: Any) -> Attack:
@@ -47,4 +53,9 @@ def make(name: str, **parameters: Any) -> Attack:
         for parameter in parameters:
             if parameter not in accepted:
                 refuse(f"{name!r} takes no parameter {parameter!r}. {nearest(parameter, accepted)}")
-    return kind(**parameters)
+    attack = kind(**parameters)
+    if not isinstance(attack, Attack):
+        raise TypeError(
+            f"{name!r} needs to make an attack, derived from mixtailor.attacks.Attack, and made {attack!r}."
+        )
+    return attack

@@ -4,14 +4,14 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from mixtailor._checks import MissingPackageError
 from mixtailor.cli import aggregate, arena, attacks, audit, bench, certify, demo, report, reproduce, rules, version
 from mixtailor.cli import run as run_command
-from mixtailor.cli._output import complain
+from mixtailor.cli._output import complain, escape
 
 __all__ = ["COMMANDS", "app", "run"]
 
@@ -33,17 +33,36 @@ COMMANDS = {
 app = typer.Typer(
     help="Keeps distributed and federated training on course when some of the workers lie.",
     epilog="Example: mixtailor demo",
-    rich_markup_mode=None,  # as text: nothing in brackets is taken for markup, and help need not load rich
-    add_completion=False,
+    rich_markup_mode="rich",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mixtailor import __version__
+
+        print(f"mixtailor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _whole(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 for name, module in COMMANDS.items():
     app.command(name, epilog=f"Example: {module.EXAMPLE}")(module.command)
 
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run the program; every error of the library is one line on stderr."""
-    program: Any = typer.main.get_command(app)
+    program = _program()
     with warnings.catch_warnings():
         warnings.showwarning = _note
         try:
@@ -58,6 +77,16 @@ def run(arguments: Sequence[str] | None) -> int:
         except Exception as error:
             return _failed(error)
     return code if isinstance(code, int) else 0
+
+
+def _program() -> Any:
+    """The commands, with texts in which brackets are brackets: rich would take `[trackers]` for markup."""
+    program: Any = typer.main.get_command(app)
+    for command in (program, *program.commands.values()):
+        for parameter in command.params:
+            if getattr(parameter, "help", None):
+                parameter.help = escape(parameter.help)
+    return program
 
 
 def _failed(error: Exception) -> int:

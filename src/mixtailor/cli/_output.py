@@ -18,7 +18,7 @@ from rich.table import Table
 
 from mixtailor._checks import shown
 
-__all__ = ["Json", "after_writing", "complain", "console", "say", "show_json", "status", "table"]
+__all__ = ["Json", "after_writing", "complain", "console", "escape", "say", "show_json", "status", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 

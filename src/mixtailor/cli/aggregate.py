@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixtailor._checks import shown
+from mixtailor._checks import refuse, shown
 from mixtailor.cli._output import Json, after_writing, say, show_json
 from mixtailor.cli._progress import Readings
-from mixtailor.cli._writing import check_names, check_out, write
-from mixtailor.mixing.grammar import read_value
-from mixtailor.mixing.mixtailor import warn_not_robust
-from mixtailor.mixing.registry import make_rule
-from mixtailor.rules import Rule
-from mixtailor.rules.promises import check_tolerates
 
 if TYPE_CHECKING:
     from mixtailor.intake.files import Opened
+    from mixtailor.rules import Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
@@ -29,8 +24,8 @@ def command(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="One file per worker: .npy, .npz, .safetensors, or a torch checkpoint (.pt, .pth, .bin); "
-            "no pickled objects.",
+            help="One file per worker, or a folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
+            "(.pt, .pth, .bin); no pickled objects.",
             metavar="FILES",
         ),
     ],
@@ -50,19 +45,35 @@ def command(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the rule: --set p=3")
     ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the server remembers of the workers, by file name: read if it is there, and written afterwards. "
+            "For --rule recommended, round after round. It holds a secret of the server.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
+    from mixtailor.mixing.mixtailor import warn_not_robust
+    from mixtailor.rules.promises import check_tolerates
+
+    files = _files(files, out)
     chosen = _rule(rule, f, _parameters(settings or []))
     warn_not_robust(chosen)
     if f is not None:
         check_tolerates(chosen, f, len(files))
-    check_out(out, [*files, *(path for path in (base, reference) if path)])
+    check_out(out, [*files, *(path for path in (base, reference, memory) if path)])
+    if memory is not None:
+        _remember(chosen, memory, [*files, *(path for path in (base, reference) if path)])
     opened = _opened(files, base, out)
     with _progress() as readings:
         watched = replace(opened.arrival, watch=readings.add)
         result = chosen.aggregate(watched, workers=[path.name for path in files], reference=reference)
     write(out, result.update, opened.halves)
+    if memory is not None:
+        chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
     passes = round(readings.passes, 2)
     with after_writing(out):
         if as_json:
@@ -71,8 +82,37 @@ def command(
             say(f"{result}\n  passes       {passes:g} over the files\n  written to   {shown(out)}")
 
 
+def _files(given: Sequence[Path], out: Path) -> list[Path]:
+    """Files as they are, and of a folder those in it that can be updates, by name; but for a result of before."""
+    from mixtailor.storage.files.formats import SUFFIXES
+
+    found: list[Path] = []
+    for path in given:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+        inside = [file for file in inside if not file.name.startswith(".") and file.resolve() != out.resolve()]
+        if not inside:
+            refuse(f"The folder {str(path)!r} has no file that ends in {', '.join(SUFFIXES)}.")
+        found += inside
+    return found
+
+
+def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
+    from mixtailor.memory import Memory
+
+    if path.resolve() in [file.resolve() for file in inputs]:
+        refuse(f"--memory needs a file of its own, and {path.name!r} is one of the files that are aggregated.")
+    if not isinstance(rule, Memory):
+        refuse(f"--memory needs a rule that remembers, and {rule!r} does not. Give --rule recommended.")
+    if path.exists():
+        rule.load(path)
+
+
 def _opened(files: Sequence[Path], base: Path | None, out: Path) -> "Opened":
     """The files, where `out` can hold their result."""
+    from mixtailor.cli._writing import check_names
     from mixtailor.intake.files import open_files
 
     opened = open_files(files, base)
@@ -80,7 +120,9 @@ def _opened(files: Sequence[Path], base: Path | None, out: Path) -> "Opened":
     return opened
 
 
-def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
+def _rule(text: str, f: int | None, parameters: dict[str, object]) -> "Rule":
+    from mixtailor.mixing.registry import make_rule
+
     table = {"name": text, **parameters}
     if f is None and make_rule(table, f=0) != make_rule(table, f=1):
         raise typer.BadParameter(f"{text!r} needs to know how many of the files may be Byzantine. Give --f.")
@@ -88,6 +130,8 @@ def _rule(text: str, f: int | None, parameters: dict[str, object]) -> Rule:
 
 
 def _parameters(settings: Sequence[str]) -> dict[str, object]:
+    from mixtailor.mixing.grammar import read_value
+
     parameters: dict[str, object] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -9,7 +9,6 @@ import typer
 from mixtailor._checks import nearest
 from mixtailor.cli import _training
 from mixtailor.cli._output import Json, console, say, table
-from mixtailor.mixing.grammar import parse, split
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Results
@@ -112,6 +111,7 @@ def _chosen(
     experiment: "Experiment", rules: str | None, pools: list[str], attacks: str | None, momentum: Momentum
 ) -> "Experiment":
     from mixtailor.experiments.config import label_of
+    from mixtailor.mixing.grammar import split
 
     table = dict(experiment.run)
     for key, text in (("rule", rules), ("attack", attacks)):
@@ -134,6 +134,8 @@ def _chosen(
 
 def _written(partition: str) -> dict[str, Any]:
     """A partition as it is written on the command line: its name, and parameters in parentheses."""
+    from mixtailor.mixing.grammar import parse
+
     call = parse(partition).calls[-1]
     if call.arguments:
         raise typer.BadParameter(f"A partition's parameters need names, as in dirichlet(alpha=0.1); got {partition!r}.")

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from mixtailor.cli._output import Json, say, show_json
-from mixtailor.mixing.audit import verify
 
 EXAMPLE = "mixtailor audit run.audit"
 
@@ -20,6 +19,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check the log of audited draws from its first line to its last. Exits 1 when it does not hold."""
+    from mixtailor.mixing.audit import verify  # numba loads here, and not for help
+
     report = verify(log, commitment=commitment)
     if as_json:
         draws = [{**dataclasses.asdict(draw), "key": draw.key.hex()} for draw in report.draws]

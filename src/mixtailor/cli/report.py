@@ -12,7 +12,7 @@ EXAMPLE = "mixtailor report results/demo --figures"
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The folder of an experiment, which holds its experiment.json.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of an experiment, or of a single simulation.")],
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -1,11 +1,6 @@
 """``mixtailor rules``."""
 
-from importlib.metadata import entry_points
-
-from mixtailor.cli import _catalogue
-from mixtailor.cli._catalogue import NONE_PUBLISHED
 from mixtailor.cli._output import Json, console, say, show_json, table
-from mixtailor.mixing.registry import GROUP
 
 EXAMPLE = "mixtailor rules --json"
 _WIDE = 116  # columns of a terminal from which cost and reference fit
@@ -13,6 +8,12 @@ _WIDE = 116  # columns of a terminal from which cost and reference fit
 
 def command(as_json: Json = False) -> None:
     """Every rule and pre-aggregation: what n it needs, what it tolerates, its robustness coefficient."""
+    from importlib.metadata import entry_points
+
+    from mixtailor.cli import _catalogue  # numba loads here, and not for help
+    from mixtailor.cli._catalogue import NONE_PUBLISHED
+    from mixtailor.mixing.registry import GROUP
+
     known, fronts = _catalogue.rules(), _catalogue.preaggregations()
     others = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     if as_json:

@@ -2,9 +2,6 @@
 
 import platform
 
-import numba
-import numpy as np
-
 from mixtailor import __version__
 from mixtailor.cli._output import Json, say, show_json
 
@@ -13,11 +10,13 @@ EXAMPLE = "mixtailor version --json"
 
 def command(as_json: Json = False) -> None:
     """The versions of mixtailor and of what its numbers rest on."""
+    from importlib.metadata import version  # the numbers alone: numba takes half a second to load
+
     versions = {
         "mixtailor": __version__,
         "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
+        "numpy": version("numpy"),
+        "numba": version("numba"),
     }
     if as_json:
         show_json(versions)

@@ -8,26 +8,30 @@ import inspect
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from torch import nn
 
 from mixtailor import attacks
 from mixtailor._checks import NotRobustWarning, nearest, refuse
+from mixtailor._references import digest_of, is_reference
+from mixtailor._references import loaded as found
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
 from mixtailor.mixing import SeededEntropy
+from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.base import as_rule
 from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
 from mixtailor.simulation import load as load_data
-from mixtailor.simulation.models import MODELS, build
+from mixtailor.simulation.models import build, network
+from mixtailor.simulation.own import data_files
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    import numpy.typing as npt
+    import torch
 
     from mixtailor.attacks.knowledge import Knowledge
     from mixtailor.experiments.config import Named, RunConfig
@@ -37,22 +41,50 @@ if TYPE_CHECKING:
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 
-__all__ = ["check", "make_attack", "settings_of", "simulation_of"]
+__all__ = ["Objects", "check", "make_attack", "settings_of", "simulation_of"]
 
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
 
-def check(config: RunConfig) -> None:
+@dataclasses.dataclass(frozen=True)
+class Objects:
+    """Objects that a run uses in place of what its configuration names; None where the name counts.
+
+    Attributes
+    ----------
+    rule : Rule
+    attack : Attack
+    data : Dataset
+    model : torch.nn.Module, or what makes one
+    partition : callable
+    loss : callable
+    """
+
+    rule: Rule | None = None
+    attack: Attack | None = None
+    data: Dataset | None = None
+    model: Any = None
+    partition: Partition | None = None
+    loss: Any = None
+
+
+def check(config: RunConfig, objects: Objects | None = None) -> None:
     """Raise what running the configuration would raise, as far as that can be known without data."""
+    own = objects or Objects()
     settings = settings_of(config)
-    rule = _rule(config, settings)
+    rule = _rule(config, settings) if own.rule is None else own.rule
     try:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
-    make_attack(config.attack, rule=rule, classes=10, rounds=settings.rounds)
-    _partition(config.partition)
-    _options(MODELS[config.model], config.model_options, config.model, skip=2)
+    if own.attack is None:
+        make_attack(config.attack, rule=rule, classes=10, rounds=settings.rounds)
+    if own.partition is None:
+        _partition(config.partition)
+    kind = network(config.model if own.model is None else own.model)
+    if not isinstance(kind, nn.Module):
+        apart = [key for key in inspect.signature(kind).parameters if key in ("shape", "classes")]
+        _options(kind, config.model_options, config.model, skip=len(apart))
 
 
 def settings_of(config: RunConfig) -> Settings:
@@ -69,6 +101,7 @@ def simulation_of(
     progress: Progress | None = None,
     recording: Recording | None = None,
     tracker: Tracker | None = None,
+    objects: Objects | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -85,6 +118,8 @@ def simulation_of(
         How many states it records.
     tracker : Tracker, optional
         Who is told the numbers of each evaluation.
+    objects : Objects, optional
+        What takes the place of names in the configuration.
 
     Examples
     --------
@@ -93,19 +128,23 @@ def simulation_of(
     >>> simulation_of(config).run().records[-1]["round"]
     20
     """
-    loaded = _loaded(config.data, None if data is None else str(data), config.pooled)
+    own = objects or Objects()
+    contents = tuple(digest_of(path) for path in data_files(config.data))
+    loaded = own.data or _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
-    rule = _rule(config, settings)
+    rule = _rule(config, settings) if own.rule is None else own.rule
+    named = own.attack or make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds)
     return Simulation(
         loaded,
-        build(config.model, loaded, seed=config.seed, **_whole(config.model_options)),
+        build(own.model or config.model, loaded, seed=config.seed, **_whole(config.model_options)),
         rule,
-        make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds),
+        named,
         settings=settings,
-        partition=_partition(config.partition),
+        partition=own.partition or _partition(config.partition),
         folder=folder,
         progress=progress,
         tracker=tracker,
+        **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
     )
 
@@ -120,11 +159,9 @@ def _rule(config: RunConfig, settings: Settings) -> Rule:
         return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
 
 
-def lower_median(updates: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def lower_median(updates: torch.Tensor) -> torch.Tensor:
     """The lower of the two middle values of each coordinate, as torch and the paper's code have it, for comed."""
-    middle = (len(updates) - 1) // 2
-    lowest: npt.NDArray[np.floating] = np.partition(updates, middle, axis=0)[middle]
-    return lowest
+    return updates.median(dim=0).values
 
 
 def make_attack(given: str | Named, *, rule: Rule, classes: int, rounds: int | None = None) -> Attack | None:
@@ -183,19 +220,34 @@ def _level(given: str | Named) -> Knowledge:
 
 
 def _named(given: str | Named) -> dict[str, Any]:
+    if isinstance(given, str) and "(" in given:  # parameters in parentheses, as rules have them
+        (call,) = parse(given).calls
+        if call.arguments:
+            refuse(f"{given!r} needs names for its parameters, as in 'tailored(epsilon=0.3)'.")
+        words = {key: getattr(value, "word", None) or value for key, value in call.keywords.items()}
+        return {"name": call.name, **words}
     if isinstance(given, str):
         return {"name": given}
     if "name" not in given:
         refuse(f"A table needs a name, as in {{name = 'krum'}}, and got {given!r}.")
-    return {key: value for key, value in given.items() if key != "label"}
+    return {
+        **_named(str(given["name"])),
+        **{key: value for key, value in given.items() if key not in ("name", "label")},
+    }
 
 
 def _partition(given: Named) -> Partition:
-    table = dict(given)
+    table = _named(given)
     name = table.pop("name")
+    if is_reference(name):
+        own = found(name)
+        if not callable(own):
+            raise TypeError(f"The partition {name!r} needs to be a function of labels, workers and random.")
+        partition: Partition = functools.partial(own, **_options(own, table, name, skip=3)) if table else own
+        return partition
     if name not in PARTITIONS:
         refuse(f"There is no partition {name!r}. {nearest(name, list(PARTITIONS))}")
-    return functools.partial(PARTITIONS[name], **_options(PARTITIONS[name], table, name, skip=3))
+    return PARTITIONS[name](**_options(PARTITIONS[name], table, name, skip=3))
 
 
 def _rate(given: Named) -> Rate:
@@ -222,6 +274,6 @@ def _whole(options: Mapping[str, float]) -> dict[str, float]:
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(name: str, folder: str | Path | None, pooled: int = 1) -> Dataset:
-    """A data set stays in memory for the next run of the same process."""
+def _loaded(name: str, folder: str | Path | None, _contents: tuple[str, ...], pooled: int = 1) -> Dataset:
+    """A data set stays in memory for the next run of the same process, unless its files change."""
     return load_data(name, folder).pooled(pooled) if pooled > 1 else load_data(name, folder)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from mixtailor._checks import nearest
+from mixtailor._references import digest_of, files_of, is_reference
 from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
 
 __all__ = ["FORMAT", "NETWORKS", "PRESETS", "Named", "RunConfig", "label_of"]
@@ -24,6 +27,9 @@ FIRST = frozenset(
         "worker_momentum", "sends", "local_steps", "local_learning_rate", "local_momentum", "seed",
     }
 )  # fmt: skip
+
+DATA = ("digits", "mnist", "cifar10", "synthetic")
+MODELS = ("cnn", "large_cnn", "small_cnn", "mlp", "logistic")
 
 Named = dict[str, Any]
 
@@ -102,6 +108,8 @@ class RunConfig(BaseModel):
     ----------
     rule, attack, partition, rate : str or table
         A name, or ``{name = "krum", p = 3}`` with its parameters. `partition` and `rate` are of the simulation.
+    data, model : str
+        A name, a file of data, or ``mine.py:Net``: an object of yours, by its file or its module.
     f : int
         What the server is told.
     byzantine : int, optional
@@ -123,9 +131,9 @@ class RunConfig(BaseModel):
 
     rule: Named
     attack: Named = Field(default_factory=lambda: {"name": "none"})
-    data: Literal["digits", "mnist", "cifar10", "synthetic"] = "digits"
+    data: str = "digits"
     pooled: int = Field(default=1, ge=1)
-    model: Literal["cnn", "large_cnn", "small_cnn", "mlp", "logistic"] = "mlp"
+    model: str = "mlp"
     model_options: dict[str, float] = Field(default_factory=dict)
     partition: Named = Field(default_factory=lambda: {"name": "iid"})
     spread: Literal["all", "honest"] = "all"
@@ -148,6 +156,19 @@ class RunConfig(BaseModel):
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
     seed: int = Field(default=0, ge=0)
+    # Digests of what no name stands for: the data and the network of a comparison of objects.
+    objects: dict[str, str] = Field(default={})
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        """Names of data and networks exist, unless objects take their place."""
+        if not ("data" in self.objects or self.data in DATA or _is_file(self.data)):
+            yours = "One of yours is a file: mine.npz, mine.csv, a folder of idx files, mine.py:data"
+            raise ValueError(f"there is no data set {self.data!r}. {nearest(self.data, DATA)} {yours}")
+        if not ("model" in self.objects or self.model in MODELS or is_reference(self.model)):
+            yours = "One of yours is written mine.py:Net"
+            raise ValueError(f"there is no model {self.model!r}. {nearest(self.model, MODELS)} {yours}")
+        return self
 
     @field_validator("rule", "attack", "partition", "rate", mode="before")
     @classmethod
@@ -205,8 +226,24 @@ class RunConfig(BaseModel):
             for key, value in self.model_dump(mode="json").items()
             if key in FIRST or value != fields[key].default
         }
-        text = json.dumps([FORMAT, table], sort_keys=True)
+        # Another content of a file that it names is another run.
+        files = [*files_of(json.dumps(table)), *([] if "data" in self.objects else _data_files(self.data))]
+        contents = {str(path): digest_of(path) for path in files}
+        text = json.dumps([FORMAT, table, *([contents] if contents else [])], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_file(data: str) -> bool:
+    """Whether it can be a file of data or a reference; whether that is there is told when it is read."""
+    return is_reference(data) or "/" in data or Path(data).suffix in (".npz", ".csv") or Path(data).is_dir()
+
+
+def _data_files(data: str) -> list[Path]:
+    if data in DATA:
+        return []
+    from mixtailor.simulation.own import data_files  # torch loads here
+
+    return data_files(data)
 
 
 def _network(preset: str, network: object, where: str) -> Mapping[str, Any]:
@@ -228,11 +265,11 @@ def label_of(value: object) -> str:
     ('krum', 'krum p=3', 'MixTailor')
     """
     if not isinstance(value, Mapping):
-        return str(value)
+        return re.sub(r"[^\s(,=]*[/\\]([\w.-]+\.py:)", r"\1", str(value))  # a file without its folders
     if "label" in value:
         return str(value["label"])
-    rest = [f"{key}={_short(item)}" for key, item in value.items() if key != "name"]
-    return " ".join([str(value.get("name", "?")), *rest])
+    rest = [f"{key}={_short(item)}" for key, item in value.items() if key not in ("name", "digest")]
+    return " ".join([label_of(str(value.get("name", "?"))), *rest])
 
 
 def _short(value: object) -> str:

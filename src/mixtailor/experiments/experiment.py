@@ -115,8 +115,8 @@ class Experiment(BaseModel):
         if outside and "run" not in table:
             first = "" if "title" in table else ' A title comes above it: title = "...".'
             raise ConfigError(
-                f"{name} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write the "
-                f"line [run] above {'them' if len(outside) > 1 else 'it'}.{first}"
+                f"{name} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write "
+                f"the line [run] above {'them' if len(outside) > 1 else 'it'}.{first}"
             )
         try:
             made = cls(**{"name": name, **table})
@@ -126,13 +126,18 @@ class Experiment(BaseModel):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """From a file, with its name."""
+        """From a file, with its name.
+
+        Files that it names are looked for from the current folder, then beside it.
+        """
         where = Path(path)
         try:
             text = read_bounded(where, _LONGEST).decode("utf-8")
         except UnicodeDecodeError:
             raise ConfigError(f"{where} is no text file.") from None
-        return cls.parse(text.replace("\r\n", "\n"), where.stem)
+        made = cls.parse(text.replace("\r\n", "\n"), where.stem)
+        panels = [panel.model_copy(update={"run": _beside(panel.run, where.parent)}) for panel in made.panels]
+        return made.model_copy(update={"run": _beside(made.run, where.parent), "panels": panels})
 
     def changed(
         self,
@@ -219,6 +224,23 @@ class Expanded:
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+
+
+def _beside(value: Any, folder: Path, key: str = "") -> Any:
+    """The same, with the paths of files that are beside the experiment and not in the current folder."""
+    if isinstance(value, dict):
+        return {name: _beside(item, folder, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_beside(item, folder, key) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def found(path: str) -> str:
+        return path if Path(path).exists() or not (folder / path).exists() else str(folder / path)
+
+    if key == "data" and ":" not in value:
+        return found(value) if "/" in value or Path(value).suffix else value
+    return re.sub(r"[\w.~/\\-]+\.py(?=:)", lambda match: found(match[0]), value)
 
 
 def _unmoved(config: RunConfig) -> RunConfig:

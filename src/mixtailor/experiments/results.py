@@ -10,6 +10,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import read_bounded
+from mixtailor.simulation.description import FILE as DESCRIPTION
 from mixtailor.simulation.records import LAST, last_trained, read_records
 
 if TYPE_CHECKING:
@@ -102,8 +103,10 @@ class Results:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Results:
-        """From the folder of an experiment, which holds its ``experiment.json``."""
+        """From the folder of an experiment, which holds its ``experiment.json``, or of a single `Simulation`."""
         where = Path(folder)
+        if not (where / "experiment.json").exists() and (where / "metrics.jsonl").exists():
+            return _single(where)
         index = _index(where)
         runs, missing, inside = [], [], where.parent / "runs"
         for entry, home in zip(index["entries"], run_folders(where), strict=True):
@@ -144,6 +147,27 @@ class Results:
         return sorted({run.seed for run in self.runs})
 
 
+def _single(folder: Path) -> Results:
+    """The results of one run, from the files that a `Simulation` with a folder leaves."""
+    try:
+        told = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        config, rule, attack = told["config"], str(told["rule"]), str(told["attack"])
+        rounds = config["rounds"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(
+            f"{folder} has the records of a run and no {DESCRIPTION}, which says what the run is: it was made by an "
+            "older version. Start the simulation again with this folder: a complete run is not repeated."
+        ) from None
+    records = read_records(folder / "metrics.jsonl")
+    title = f"{rule} under {attack}" if attack != "none" else f"{rule} without an attack"
+    index = {"name": folder.name, "title": title, "claims": [], "numbers": [], "entries": []}
+    if not last_trained(records):
+        entry = {"panel": title, "rule": rule, "attack": attack, "setting": "", "hash": "", "config": config}
+        return Results(index, [], [{**entry, "error": NOT_RUN}])
+    complete = records[-1]["round"] == rounds
+    return Results(index, [Result(title, rule, attack, "", "", config, records, complete)], [])
+
+
 def run_folders(folder: Path) -> list[Path]:
     """Where the runs of an experiment leave their files, entry by entry."""
     return [folder.parent / "runs" / entry["hash"] for entry in _index(folder)["entries"]]
@@ -157,7 +181,8 @@ def _index(folder: Path) -> dict[str, Any]:
     path = folder / "experiment.json"
     if not os.path.lexists(path):
         raise ValueError(
-            f"There is no experiment in {folder}: no experiment.json. Give the folder of one that was run."
+            f"There is no experiment in {folder}: no experiment.json, and no metrics.jsonl of a single run. Give the "
+            "folder of one that was run."
         )
     data = read_bounded(path, INDEX, within=folder)
     try:

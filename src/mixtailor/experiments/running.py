@@ -12,6 +12,7 @@ import warnings
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import MissingPackageError
@@ -20,17 +21,18 @@ from mixtailor.experiments.config import RunConfig
 from mixtailor.experiments.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mixtailor.experiments.experiment import Entry, Experiment
+    from mixtailor.experiments.building import Objects
+    from mixtailor.experiments.experiment import Entry, Expanded, Experiment
     from mixtailor.experiments.watching import Watch
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recording import Recording
     from mixtailor.trackers import Tracker
 
-    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None]
+    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None, "Objects | None"]
 
-__all__ = ["Finished", "execute", "is_complete", "run", "versions"]
+__all__ = ["Finished", "execute", "is_complete", "run", "run_entries", "versions"]
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,38 @@ def run(
         from mixtailor.trackers import check_tracker
 
         check_tracker(tracker)
-    folder = Path(out)
     expanded = experiment.expanded(scale)
     if only is not None:
         expanded.entries = [entry for entry in expanded.entries if only(entry)]
+    return run_entries(
+        experiment,
+        expanded,
+        Path(out),
+        scale=scale,
+        jobs=jobs,
+        backend=backend,
+        data=data,
+        watch=watch,
+        recording=recording,
+        tracker=tracker,
+    )
+
+
+def run_entries(
+    experiment: Experiment,
+    expanded: Expanded,
+    folder: Path,
+    *,
+    objects: Mapping[str, Objects] = MappingProxyType({}),
+    scale: float = 1.0,
+    jobs: int = 1,
+    backend: str = "loky",
+    data: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
+    recording: Recording | None = None,
+    tracker: str | None = None,
+) -> list[Finished]:
+    """Make given runs of an experiment; `objects` are what takes the place of names in a run, by its hash."""
     _write(folder / experiment.name / "experiment.json", _index(experiment, expanded.entries, expanded.left_out, scale))
     tasks: dict[str, tuple[str, RunConfig]] = {}
     for entry in expanded.entries:
@@ -136,6 +166,7 @@ def run(
             None if data is None else str(data),
             recording,
             tracker,
+            objects.get(config.hash),
         )
         for title, config in waiting
     ]
@@ -156,6 +187,7 @@ def execute(
     data: str | None,
     recording: Recording | None = None,
     tracker: str | None = None,
+    objects: Objects | None = None,
     progress: Progress | None = None,
 ) -> Finished:
     """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
@@ -174,13 +206,19 @@ def execute(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what n and f forbid is in the index of the experiment
             if recording is not None and _complete(where) is not None:
-                return _recorded(title, config, where, data, recording, progress)
+                return _recorded(title, config, where, data, recording, objects, progress)
             if recording is not None and not recording.begun(where / "states"):
                 (where / "checkpoint.npz").unlink(missing_ok=True)  # what came before it was not recorded
                 recording.begin(where / "states")
             with contextlib.nullcontext() if tracker is None else _tracked(tracker, where, title) as told:
                 simulation = simulation_of(
-                    config, folder=where, data=data, progress=progress, recording=recording, tracker=told
+                    config,
+                    folder=where,
+                    data=data,
+                    progress=progress,
+                    recording=recording,
+                    tracker=told,
+                    objects=objects,
                 )
                 resumed = simulation.done
                 outcome = simulation.run()
@@ -209,13 +247,19 @@ def execute(
 
 
 def _recorded(
-    title: str, config: RunConfig, where: Path, data: str | None, recording: Recording, progress: Progress | None
+    title: str,
+    config: RunConfig,
+    where: Path,
+    data: str | None,
+    recording: Recording,
+    objects: Objects | None,
+    progress: Progress | None,
 ) -> Finished:
     """A run that was complete without its states, once more: the bits are the same, and only the states are kept."""
     from mixtailor.experiments.building import simulation_of
     from mixtailor.simulation.recording import write_state
 
-    outcome = simulation_of(config, data=data, progress=progress, recording=recording).run()
+    outcome = simulation_of(config, data=data, progress=progress, recording=recording, objects=objects).run()
     recording.clear(where / "states")
     for state in outcome.states:
         write_state(where / "states", state)

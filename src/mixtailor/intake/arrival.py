@@ -39,6 +39,8 @@ class Arrival:
         The processes that share the coordinates.
     watch : callable, optional
         Called after each range of coordinates with the share of all that it was.
+    tensors : bool
+        Whether the updates are tensors of torch: a plain callable then gets one.
     """
 
     storage: Rows
@@ -51,6 +53,7 @@ class Arrival:
     scales: Floats | None = None
     group: Group = ALONE
     watch: Callable[[float], None] | None = None
+    tensors: bool = False
 
     def digests(self) -> list[bytes]:
         """The SHA-256 of each sound update's coordinates, in the type and order in which they arrived."""

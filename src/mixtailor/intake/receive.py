@@ -89,4 +89,4 @@ def _receive_matrix(updates: Any) -> Arrival:
     def flatten(reference: Any) -> Any:
         return flattened(row, reference)
 
-    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten)
+    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, tensors=kind.library == "torch")

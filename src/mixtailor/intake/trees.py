@@ -193,7 +193,8 @@ def receive_trees(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]
             results[path] = restored(kinds[path], flat)
         return rebuilt(updates[leaves.layout.template], results)
 
-    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten)
+    tensors = all(kind.library == "torch" for kind in kinds.values())
+    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten, tensors=tensors)
 
 
 def _flat(leaves: Leaves, path: Path) -> Any:

@@ -3,6 +3,7 @@ r"""The one grammar of rules as text: ``nnm >> krum(p=3)``, for the command line
 ::
 
     rule     =  call, { ">>", call }
+    name     =  word | file or module, ":", word
     call     =  name, [ "(", [ argument, { ",", argument } ], ")" ]
     argument =  [ name, "=" ], value
     value    =  number | "true" | "false" | "none" | quoted text | "[", [ value, { ",", value } ], "]" | rule
@@ -16,14 +17,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from mixtailor._checks import refuse
+from mixtailor._references import PATTERN as REFERENCE
 
 __all__ = ["Call", "Written", "parse", "read_value", "split"]
 
 EXAMPLE = "'nnm >> krum(p=3)'"
 _DEEPEST = 20
 _TOKENS = re.compile(
-    r"""\s*(?:
-    (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]) | [-+]?inf\b)
+    rf"""\s*(?:
+    (?P<reference>{REFERENCE})
+    | (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]) | [-+]?inf\b)
     | (?P<name>[A-Za-z_][\w.]*(?:-[A-Za-z_][\w.]*)*)
     | (?P<text>'[^']*'|"[^"]*")
     | (?P<sign>>>|[()\[\],=])
@@ -219,7 +222,8 @@ class _Reader:
             start = self.place + len(self.text[self.place :]) - len(self.text[self.place :].lstrip())
             self._refuse("this is no part of a rule", _Token("none", self.text[start:], start))
         self.place = found.end()
-        return _Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup))
+        kind = "name" if found.lastgroup == "reference" else found.lastgroup
+        return _Token(kind, found[found.lastgroup], found.start(found.lastgroup))
 
     def _refuse(self, why: str, at: _Token | None = None) -> NoReturn:
         rest = self.text[(at or self.token).start :]

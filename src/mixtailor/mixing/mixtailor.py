@@ -5,7 +5,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 from mixtailor._checks import NotRobustWarning, check_positive, listing, plural, refuse, shown
 from mixtailor.intake import Arrival
@@ -85,20 +85,35 @@ class MixTailor(Rule):
 
     def __init__(
         self,
-        rules: "Iterable[Rule | Callable[[Any], Any]]",
+        rules: "Iterable[Rule | Callable[[Any], Any]]" = (),
         probabilities: Iterable[float] | None = None,
         entropy: Entropy | None = None,
         *,
         audit: AuditTrail | None = None,
         release_after: float | None = None,
+        **unknown: Never,
     ) -> None:
+        if "seed" in unknown:
+            raise TypeError(
+                "MixTailor takes no seed=: its draw must not be predictable. In an experiment, write "
+                "MixTailor(rules, entropy=SeededEntropy(seed))."
+            )
+        if unknown:
+            raise TypeError(f"MixTailor takes no parameter {next(iter(unknown))!r}.")
+        if isinstance(rules, str):
+            raise TypeError(
+                f"MixTailor needs a list of rules and got the text {rules!r}. Write make_rule({rules!r}, f=2), with "
+                "your f, or MixTailor(default_pool(f=2))."
+            )
         if not isinstance(rules, Iterable):
             raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
         members = tuple(as_rule(rule) for rule in rules)
         for member in members:
             check_inner("MixTailor", member)
         if not members:
-            refuse("MixTailor needs a pool of at least one rule and got an empty one.")
+            refuse(
+                "MixTailor needs a pool of at least one rule and got an empty one. Write MixTailor(default_pool(f=2))."
+            )
         shares = None if probabilities is None else tuple(float(share) for share in probabilities)
         weights_of(shares, len(members))
         if entropy is not None and not isinstance(entropy, Entropy):

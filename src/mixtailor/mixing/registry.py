@@ -4,30 +4,27 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mixtailor import preaggregation, rules
 from mixtailor._checks import nearest, refuse
+from mixtailor._references import is_reference, loaded
 from mixtailor._registry import exported, found, named, snake
 from mixtailor.mixing.entropy import Entropy
-from mixtailor.mixing.grammar import EXAMPLE, Call, Written, parse
+from mixtailor.mixing.grammar import EXAMPLE, Call, Written, parse, split
 from mixtailor.mixing.mixtailor import MixTailor
 from mixtailor.mixing.pools import POOLS
 from mixtailor.preaggregation import Chain, PreAggregation
-from mixtailor.rules import Rule, as_rule
+from mixtailor.rules import Plain, Rule, as_rule
 
-__all__ = ["GROUP", "add", "find", "make_rule", "names", "own_preaggregations", "own_rules", "snake"]
+__all__ = ["GROUP", "find", "listed", "make_rule", "names", "own_preaggregations", "own_rules", "snake"]
 
 GROUP = "mixtailor.rules"
 
-# Rules of packages above this one, which it must not import.
-_ADDED: dict[str, Callable[..., Rule]] = {}
-
-
-def add(name: str, make: Callable[..., Rule]) -> None:
-    """Give a rule of this package a name, if it is not among those that `mixtailor.rules` exports."""
-    _ADDED[name] = make
+# Rules of a package above this one, by the name that users write: it is loaded when rules are looked up by name.
+_ABOVE = {"memory": "Memory", "recommended": "recommended"}
 
 
 def own_rules() -> dict[str, type[Rule]]:
@@ -48,9 +45,36 @@ def names() -> dict[str, str]:
 def find(name: str) -> Callable[..., Rule]:
     """The rule of that name, to be called with its parameters.
 
-    Other packages register theirs under the entry-point group ``mixtailor.rules``; a name of ours is never taken.
+    Other packages register theirs under the entry-point group ``mixtailor.rules``; a name of ours is never taken. A
+    rule of yours is ``mine.py:Nearest`` or ``package.module:Nearest``: a class, a rule, a function that makes one, or
+    any function on an (n, d) matrix.
     """
-    return found("rule", name, _own(_Scope()), GROUP)
+    return _maker(found("rule", name, _own(_Scope()), GROUP), name)
+
+
+def listed(what: str, text: str, known: Mapping[str, Any]) -> list[Any]:
+    """The items that a text names, separated by commas: known ones by their name, others with a reference as written.
+
+    Parameters
+    ----------
+    what : str
+        What the items are, for the message that refuses an unknown name: "rule" or "attack".
+    text : str
+        As on the command line.
+    known : mapping
+        The items that have names there.
+
+    Examples
+    --------
+    >>> listed("rule", "Krum, nnm >> mine.py:Nearest(p=3)", {"Krum": {"name": "krum"}})
+    [{'name': 'krum'}, 'nnm >> mine.py:Nearest(p=3)']
+    """
+    found = []
+    for name in split(text):
+        if name not in known and not any(is_reference(part) for part in re.split(r"[\s(),=\[\]]+|>>", name)):
+            refuse(f"There is no {what} {name!r} here. {nearest(name, list(known))} One of yours: 'mine.py:Name'.")
+        found.append(known.get(name, name))
+    return found
 
 
 def make_rule(
@@ -150,6 +174,13 @@ class _Maker(NamedTuple):
     @classmethod
     def of_front(cls, call: Call) -> "_Maker":
         known, name = own_preaggregations(), _plain(call.name)
+        if is_reference(call.name):
+            own = loaded(call.name)
+            if isinstance(own, PreAggregation):
+                return cls(call, lambda: own, {})
+            if isinstance(own, type) and issubclass(own, PreAggregation):
+                return cls(call, own, _signature(own))
+            refuse(f"{call.name!r} stands in front of >> and is no pre-aggregation: derive it from PreAggregation.")
         if name in known:
             return cls(call, known[name], _signature(known[name]))
         if name in names():
@@ -163,7 +194,7 @@ class _Maker(NamedTuple):
             refuse(f"{call.name!r} is a pre-aggregation and needs a rule behind it. Write {call.name + ' >> krum'!r}.")
         if name == "mixtailor" and (call.arguments or "rules" in call.keywords or "rules" in parameters):
             name = "pool"
-        make = own[name] if name in own else found("rule", call.name, own, GROUP)
+        make = own[name] if name in own else _maker(found("rule", call.name, own, GROUP), call.name)
         return cls(call, make, _signature(make))
 
     def takes(self, parameter: str) -> bool:
@@ -180,8 +211,9 @@ class _Maker(NamedTuple):
         for key, item in self.parameters.items():
             optional = item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.default is not item.empty
             if not optional and key not in given:
-                example = f"{self.call.name}({key}=...)"
-                refuse(f"{self.call.name!r} needs {key}. Write {example!r}" + (", or give f=." if key == "f" else "."))
+                example = f"{self.call.name}({key}={'2' if key == 'f' else '...'})"
+                more = f", or give f=2 beside it: make_rule({self.call.name!r}, f=2)" if key == "f" else ""
+                refuse(f"{self.call.name!r} needs {key}. Write {example!r}{more}.")
         return self.make(**{key: self._value(key, value, inner) for key, value in given.items()})
 
     def written(self) -> dict[str, Any]:
@@ -229,7 +261,9 @@ def _own(scope: _Scope) -> dict[str, Callable[..., Rule]]:
         return MixTailor(rules, probabilities, scope.entropy)
 
     pools = {name: _drawing_from(members, scope) for name, members in POOLS.items()}
-    return {**own_rules(), **_ADDED, **pools, "pool": pool}
+    above = import_module("mixtailor.memory")
+    remembering: dict[str, Callable[..., Rule]] = {name: getattr(above, kept) for name, kept in _ABOVE.items()}
+    return {**own_rules(), **remembering, **pools, "pool": pool}
 
 
 def _drawing_from(members: Callable[..., list[Rule]], scope: _Scope) -> Callable[..., Rule]:
@@ -241,6 +275,47 @@ def _drawing_from(members: Callable[..., list[Rule]], scope: _Scope) -> Callable
         return pool if scope.n is None else pool.fitting(scope.n)
 
     return mixture
+
+
+def _maker(given: Any, name: str) -> Callable[..., Rule]:
+    """What makes a rule of its parameters, from an object of any kind that a name may stand for."""
+    if isinstance(given, Rule):
+        return lambda: given
+    if isinstance(given, PreAggregation) or (isinstance(given, type) and issubclass(given, PreAggregation)):
+        refuse(f"{name!r} is a pre-aggregation and needs a rule behind it. Write '{name} >> krum'.")
+    if not callable(given):
+        raise TypeError(f"{name!r} needs to be a rule, a class of rules or a function, and is {given!r}.")
+    if isinstance(given, type) and issubclass(given, Rule):
+        return given
+    if isinstance(given, type) or _makes_rules(given):
+
+        @functools.wraps(given)
+        def made(*arguments: Any, **options: Any) -> Rule:
+            return as_rule(given(*arguments, **options))
+
+        return made
+
+    def plain(**options: Any) -> Rule:
+        return Plain(functools.partial(given, **options) if options else given)
+
+    behind = list(_signature(given).values())[1:]
+    plain.__signature__ = inspect.Signature(behind)  # type: ignore[attr-defined]  # what inspect.signature reads
+    return plain
+
+
+def _makes_rules(function: Callable[..., Any]) -> bool:
+    """Whether a function makes a rule, by its annotation or since it needs no more than f; else it is one itself."""
+    signature = inspect.signature(function)
+    returned = signature.return_annotation
+    if isinstance(returned, type) and issubclass(returned, Rule):
+        return True
+    if isinstance(returned, str) and returned.rpartition(".")[2] == "Rule":
+        return True
+    needed = [key for key, item in signature.parameters.items() if item.default is item.empty]
+    open_ended = {
+        key for key, item in signature.parameters.items() if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    }
+    return set(needed) - open_ended <= {"f"}
 
 
 def _signature(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

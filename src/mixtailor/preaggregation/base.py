@@ -3,7 +3,7 @@
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 
 from mixtailor._checks import check_rows, refuse
 from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
@@ -42,6 +42,13 @@ class PreAggregation(Part):
     def bounds(self) -> bool:
         """Whether no update comes out of it longer than the longest honest one, or than a fixed length."""
         return False
+
+    def __call__(self, *updates: Any, **request: Any) -> NoReturn:
+        """Refused: what a pre-aggregation returns is not an update. Put a rule behind it by ``>>``."""
+        raise TypeError(
+            f"{self!r} is a pre-aggregation: it needs a rule behind it to give an update. Write "
+            f"({self!r} >> mixtailor.Comed())(updates)."
+        )
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         """The coefficient of this in front of a rule; None if none is published."""

@@ -1,6 +1,7 @@
 """Results to a page a person looks at, and to figures for a paper."""
 
+from mixtailor.report.comparison import Comparison, compare
 from mixtailor.report.figures import draw, draw_results
 from mixtailor.report.page import write
 
-__all__ = ["draw", "draw_results", "write"]
+__all__ = ["Comparison", "compare", "draw", "draw_results", "write"]

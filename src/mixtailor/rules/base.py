@@ -1,6 +1,7 @@
 """`Rule`: from updates to a point. The base checks, quarantines and translates; a rule is left with its formula."""
 
 import dataclasses
+import functools
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -291,7 +292,7 @@ class Plain(Rule):
     Parameters
     ----------
     function : callable
-        Gets the finite updates as one matrix: a numpy array, or a tensor if the updates are tensors on a device.
+        Gets the finite updates as one matrix: a tensor where the updates are tensors, else a numpy array.
 
     Examples
     --------
@@ -317,15 +318,32 @@ class Plain(Rule):
         return from_callable(updates, self.function, repr(self))
 
     def __repr__(self) -> str:
-        return f"Plain({getattr(self.function, '__qualname__', repr(self.function))})"
+        return f"Plain({_called(self.function)})"
+
+
+def _called(function: Any) -> str:
+    """What a callable is called: the same in every process, so that a run knows its checkpoint again."""
+    if isinstance(function, functools.partial):
+        given = [*map(repr, function.args), *(f"{key}={value!r}" for key, value in function.keywords.items())]
+        return ", ".join([_called(function.func), *given])
+    if type(function).__repr__ is object.__repr__:
+        return type(function).__qualname__
+    return str(getattr(function, "__qualname__", repr(function)))
 
 
 def as_rule(rule: Any) -> Rule:
     """A rule as it is, any other callable as a `Plain` rule."""
     if isinstance(rule, Rule):
         return rule
-    if isinstance(rule, type) or not callable(rule):
-        raise TypeError(f"A rule or a callable from an (n, d) matrix to a d-vector is needed, and {rule!r} is neither.")
+    needed = "A rule or a callable from an (n, d) matrix to a d-vector is needed, and"
+    if isinstance(rule, str):
+        raise TypeError(f"{needed} {rule!r} is text. Write mixtailor.make_rule({rule!r}, f=2), with your f.")
+    if isinstance(rule, type) and issubclass(rule, Part):
+        raise TypeError(f"{needed} {rule.__name__} is a class. Make one of it: {rule.__name__}(f=2), for example.")
+    if hasattr(rule, "prepare") and isinstance(rule, Part):
+        raise TypeError(f"{needed} {rule!r} is a pre-aggregation. Write {rule!r} >> mixtailor.Comed().")
+    if isinstance(rule, (type, Part)) or not callable(rule):
+        raise TypeError(f"{needed} {rule!r} is neither.")
     return Plain(rule)
 
 

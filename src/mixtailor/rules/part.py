@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Self
@@ -64,6 +65,12 @@ def _short(value: object) -> str:
 def _parameters(kind: type) -> tuple[str, ...]:
     """The names of a dataclass's fields that its constructor takes."""
     return tuple(item.name for item in dataclasses.fields(kind) if item.init)
+
+
+@functools.cache
+def _rule_fields(kind: type) -> tuple[str, ...]:
+    """The names of the fields that are rules, by their annotation."""
+    return tuple(item.name for item in dataclasses.fields(kind) if re.search(r"\bRule\b", str(item.type)))
 
 
 class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of pre-aggregations
@@ -144,6 +151,12 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
             check_f(name, f)
         if p is not None:
             check_norm(name, p)
+        for field in _rule_fields(type(self)):
+            if isinstance(given := getattr(self, field), str):
+                raise TypeError(
+                    f"{name} needs {field}= as a rule and got the text {given!r}. Write "
+                    f"{field}=mixtailor.make_rule({given!r}, f=2), with your f."
+                )
 
     def __post_init__(self) -> None:
         self._check_parameters()

@@ -11,6 +11,7 @@ from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.idx import read_idx
 from mixtailor.simulation.local import LocalTraining
 from mixtailor.simulation.models import MODELS, build, cnn, large_cnn, logistic, mlp, small_cnn
+from mixtailor.simulation.own import as_dataset, read_data
 from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
 from mixtailor.simulation.progress import watched
 from mixtailor.simulation.published import data_folder
@@ -42,6 +43,7 @@ __all__ = [
     "Simulation",
     "Steps",
     "WorkerGradients",
+    "as_dataset",
     "build",
     "by_label",
     "cifar10",
@@ -56,6 +58,7 @@ __all__ = [
     "mlp",
     "mnist",
     "read_cifar",
+    "read_data",
     "read_idx",
     "read_states",
     "seeded",

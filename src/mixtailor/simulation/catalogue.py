@@ -13,6 +13,7 @@ from mixtailor.simulation.cifar import read_cifar_with_digest
 from mixtailor.simulation.data import Dataset
 from mixtailor.simulation.files import DataError
 from mixtailor.simulation.idx import read_idx_with_digest
+from mixtailor.simulation.own import is_own, read_data
 from mixtailor.simulation.published import CIFAR10, MNIST
 from mixtailor.simulation.streams import stream
 
@@ -36,7 +37,9 @@ def load(
     download: bool | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """A data set by its name: one of `DATASETS`.
+    """A data set by its name: one of `DATASETS`, or of your own, as `read_data` takes them.
+
+    ``mine.py:data``, ``flowers.npz``, ``flowers.csv`` or a folder of idx files.
 
     Examples
     --------
@@ -51,8 +54,11 @@ def load(
         return mnist(folder, download=download, progress=progress)
     if name == "cifar10":
         return cifar10(folder, download=download, progress=progress)
+    if is_own(name):
+        return read_data(name)
     raise ValueError(
-        f"There is no data set {name!r}. There are {', '.join(DATASETS)}, or make a Dataset of your tensors."
+        f"There is no data set {name!r}. There are {', '.join(DATASETS)}. Of your own, name a file: mine.npz, "
+        "mine.csv, a folder of idx files, or mine.py:data."
     )
 
 

@@ -36,9 +36,9 @@ class Dataset:
         What it is called in tables and reports.
     classes : int
         How many labels there are; labels are 0 to ``classes - 1``.
-    train_inputs, test_inputs : torch.Tensor
+    train_inputs, test_inputs : torch.Tensor or array
         One example per row, of any shape behind: ``(examples, channels, height, width)`` for images.
-    train_labels, test_labels : torch.Tensor
+    train_labels, test_labels : torch.Tensor or array
         One whole number per example.
     unit : float
         What the raw numbers are divided by first: 255 for bytes.
@@ -67,6 +67,10 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
+            for kind in ("inputs", "labels"):
+                object.__setattr__(
+                    self, f"{part}_{kind}", _tensor(self.name, part, kind, getattr(self, f"{part}_{kind}"))
+                )
             inputs, labels = getattr(self, f"{part}_inputs"), getattr(self, f"{part}_labels")
             _check_part(f"{self.name}: {part}", inputs, labels, self.classes)
             object.__setattr__(self, f"{part}_labels", labels.to(torch.int64))
@@ -165,6 +169,19 @@ class Dataset:
         across = (-1,) + (1,) * (raw.ndim - 2) if len(self.mean) > 1 else (-1,)
         scaled = raw.to(torch.float32, copy=not fresh)
         return scaled.mul_((1.0 / (self.unit * deviation)).view(across)).sub_((mean / deviation).view(across))
+
+
+def _tensor(name: str, part: str, kind: str, given: object) -> torch.Tensor:
+    """A tensor as it is, an array as a tensor."""
+    if isinstance(given, torch.Tensor):
+        return given
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"{name}: {part}_{kind} need to be a tensor or an array of numbers, and are {type(given).__name__}: "
+            f"{error}. mixtailor.simulation.as_dataset numbers labels that are words."
+        ) from None
 
 
 def _check_part(part: str, inputs: torch.Tensor, labels: torch.Tensor, classes: int) -> None:

@@ -52,6 +52,7 @@ class Evaluation:
         with torch.inference_mode():
             for start in range(0, len(self.data.test_labels), self.batch):
                 inputs, labels = self.data.test(range(start, min(start + self.batch, len(self.data.test_labels))))
+                inputs = inputs.to(self.layout.dtype)
                 outputs = functional_call(self._model, views, (inputs,))
                 right += int((outputs.argmax(1) == labels).sum())
                 loss += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import TYPE_CHECKING
 
 from torch import nn
 
+from mixtailor._references import is_reference, loaded
 from mixtailor.simulation.randomness import seeded
 from mixtailor.simulation.streams import stream_seed
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, ...]
 
-__all__ = ["MODELS", "build", "cnn", "large_cnn", "logistic", "mlp", "small_cnn"]
+__all__ = ["MODELS", "build", "cnn", "large_cnn", "logistic", "mlp", "network", "small_cnn"]
 
 
 def cnn(shape: Shape, classes: int, *, dropout: float = 0.5) -> nn.Sequential:
@@ -159,13 +161,17 @@ MODELS: Mapping[str, Callable[..., nn.Sequential]] = {
 }
 
 
-def build(model: str | nn.Module, data: Dataset, *, seed: int, **options: float) -> nn.Module:
+def build(
+    model: str | nn.Module | Callable[..., nn.Module], data: Dataset, *, seed: int, **options: float
+) -> nn.Module:
     """A network for a data set: by its name, with initial weights drawn from the seed, or a module as it is.
 
     Parameters
     ----------
-    model : str or torch.nn.Module
-        One of `MODELS`, or your own network.
+    model : str, torch.nn.Module or callable
+        One of `MODELS`; ``mine.py:Net``, where your network is written; your own network; or a class or a function that
+        makes one. What makes one is called with initial weights from the seed, and with the shape of an example and the
+        number of classes where it has parameters called `shape` and `classes`.
     data : Dataset
         What it is for.
     seed : int
@@ -179,12 +185,30 @@ def build(model: str | nn.Module, data: Dataset, *, seed: int, **options: float)
     >>> build("mlp", digits(), seed=0, hidden=32)[1]
     Linear(in_features=64, out_features=32, bias=True)
     """
-    if isinstance(model, nn.Module):
-        return model
-    if model not in MODELS:
-        raise ValueError(f"There is no model {model!r}. There are {', '.join(MODELS)}, or pass a torch.nn.Module.")
+    maker = network(model)
+    if isinstance(maker, nn.Module):
+        return maker
+    known = {"shape": data.shape, "classes": data.classes}
+    given = {key: known[key] for key in inspect.signature(maker).parameters if key in known}
     with seeded(stream_seed(seed, "weights")):
-        return MODELS[model](data.shape, data.classes, **options)
+        made = maker(**given, **options)
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"The model {model!r} needs to make a torch.nn.Module and made {type(made).__name__}.")
+    return made
+
+
+def network(model: str | nn.Module | Callable[..., nn.Module]) -> nn.Module | Callable[..., nn.Module]:
+    """A network, or what makes one, from any of the forms that `build` takes."""
+    if isinstance(model, str):
+        if model not in MODELS and not is_reference(model):
+            raise ValueError(
+                f"There is no model {model!r}. There are {', '.join(MODELS)}. Of your own, pass a torch.nn.Module, or "
+                "name its file: 'mine.py:Net'."
+            )
+        model = MODELS[model] if model in MODELS else loaded(model)
+    if not isinstance(model, nn.Module) and not callable(model):
+        raise TypeError(f"A model needs to be a torch.nn.Module, or what makes one, and is {type(model).__name__}.")
+    return model
 
 
 def _image(shape: Shape, name: str, least: int) -> tuple[int, int, int]:

@@ -1,14 +1,20 @@
 """Who holds which examples: ways to spread a data set over the workers.
 
 Each function takes the labels, the number of workers and a numpy generator, and returns one sorted array of indices per
-worker. Every example belongs to exactly one worker, and every worker has at least one.
+worker. Every example belongs to exactly one worker, and every worker has at least one. Called with its parameters
+alone, each gives the partition with these: ``dirichlet(alpha=0.3)``. Any function with these three parameters is a
+partition.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
+
+from mixtailor._checks import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +24,59 @@ if TYPE_CHECKING:
     Labels = npt.NDArray[np.integer] | Sequence[int]
     Parts = list[npt.NDArray[np.int64]]
 
-__all__ = ["PARTITIONS", "by_label", "dirichlet", "iid", "shards", "similarity"]
+__all__ = ["PARTITIONS", "Spreading", "by_label", "dirichlet", "iid", "shards", "similarity"]
 
 
+@final
+class Spreading:
+    """A partition of this module, with its parameters.
+
+    Examples
+    --------
+    >>> dirichlet(alpha=0.3)
+    dirichlet(alpha=0.3)
+    >>> [len(part) for part in iid(np.arange(6) % 2, 2, np.random.default_rng(0))]
+    [3, 3]
+    """
+
+    def __init__(self, function: Callable[..., Parts], options: Mapping[str, Any] | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.options = function, dict(options or {})
+        self.name = function.__name__
+
+    @overload
+    def __call__(self, **options: Any) -> Spreading: ...
+    @overload
+    def __call__(self, labels: Labels, workers: int, random: np.random.Generator, **options: Any) -> Parts: ...
+    def __call__(self, *spread: Any, **options: Any) -> Spreading | Parts:
+        """The indices of each worker; with parameters alone, the partition that has these."""
+        first = ("labels", "workers", "random")
+        known = [key for key in inspect.signature(self.function).parameters if key not in first]
+        for key in options:
+            if key not in (*known, *first):
+                what = nearest(key, known) if known else "It has none."
+                raise TypeError(f"{self.name} takes no parameter {key!r}. {what}")
+        if not spread and not set(first) & set(options):
+            return Spreading(self.function, {**self.options, **options})
+        return self.function(*spread, **{**self.options, **options})
+
+    def __repr__(self) -> str:
+        if not self.options:
+            return self.name
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spreading) and (self.name, self.options) == (other.name, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.options.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By name: the function's own name is that of this object.
+        return _spreading, (self.name, self.options)
+
+
+@Spreading
 def iid(labels: Labels, workers: int, random: np.random.Generator) -> Parts:
     """Shuffle and deal evenly; sizes differ by at most one.
 
@@ -34,6 +90,7 @@ def iid(labels: Labels, workers: int, random: np.random.Generator) -> Parts:
     return _sorted(np.array_split(random.permutation(len(labels)), workers))
 
 
+@Spreading
 def by_label(labels: Labels, workers: int, random: np.random.Generator, *, whole: int = 0) -> Parts:
     """One label per worker: worker i holds label ``i mod classes``, shared evenly where several hold the same.
 
@@ -74,6 +131,7 @@ def by_label(labels: Labels, workers: int, random: np.random.Generator, *, whole
     return _sorted([np.concatenate(everything if i < whole else shares) for i, shares in enumerate(parts)])
 
 
+@Spreading
 def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alpha: float = 0.5) -> Parts:
     r"""Each label is spread over the workers in proportions drawn from a symmetric Dirichlet distribution.
 
@@ -121,6 +179,7 @@ def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alph
     return _sorted(_nobody_without([np.concatenate(shares) for shares in parts]))
 
 
+@Spreading
 def shards(labels: Labels, workers: int, random: np.random.Generator, *, per_worker: int = 2) -> Parts:
     """Sort by label, cut into ``workers * per_worker`` equal shards, and deal `per_worker` to each at random.
 
@@ -152,6 +211,7 @@ def shards(labels: Labels, workers: int, random: np.random.Generator, *, per_wor
     return _sorted([np.concatenate([cut[shard] for shard in own]) for own in dealt])
 
 
+@Spreading
 def similarity(labels: Labels, workers: int, random: np.random.Generator, *, gamma: float = 0.5) -> Parts:
     """A share `gamma` of the examples is dealt at random, the rest is sorted by label and cut in order.
 
@@ -188,13 +248,17 @@ def similarity(labels: Labels, workers: int, random: np.random.Generator, *, gam
     return _sorted(_nobody_without([np.concatenate(pair) for pair in zip(first, second, strict=True)]))
 
 
-PARTITIONS: Mapping[str, Callable[..., Parts]] = {
+PARTITIONS: Mapping[str, Spreading] = {
     "iid": iid,
     "by_label": by_label,
     "dirichlet": dirichlet,
     "shards": shards,
     "similarity": similarity,
 }
+
+
+def _spreading(name: str, options: Mapping[str, Any]) -> Spreading:
+    return PARTITIONS[name](**options)
 
 
 def _checked(labels: Labels, workers: int) -> npt.NDArray[np.integer]:

@@ -13,14 +13,18 @@ import torch
 from torch import nn
 
 from mixtailor._files import atomic_write
+from mixtailor.attacks import Attack
 from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.rules import Reputation
+from mixtailor.rules import Reputation, as_rule
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
+from mixtailor.simulation.catalogue import load
+from mixtailor.simulation.description import describe
 from mixtailor.simulation.evaluation import Evaluation
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
+from mixtailor.simulation.own import as_dataset
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
@@ -32,8 +36,8 @@ from mixtailor.simulation.workers import Workers
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
-    from mixtailor.attacks import Attack
     from mixtailor.rules import Aggregation, Rule
     from mixtailor.simulation.data import Dataset
     from mixtailor.simulation.gradients import Loss
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
     from mixtailor.theory import State
     from mixtailor.trackers import Tracker
 
-__all__ = ["TRACKED", "Outcome", "Simulation"]
+__all__ = ["TRACKED", "Outcome", "Simulation", "check_objects"]
 
 # What a tracker is told of a record.
 TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight", "skipped")
@@ -93,12 +97,15 @@ class Simulation:
 
     Parameters
     ----------
-    data : Dataset
-    model : str or torch.nn.Module
-        A name of `mixtailor.simulation.MODELS`, with initial weights from the seed, or your own network as it is.
-    rule : Rule
-        Any. A MixTailor without a source of its own draws from a stream of the seed, which is for experiments only. A
-        `Memory` is reset, and saved with the checkpoints; an attack that has it for its target knows its content.
+    data : Dataset, str or tuple
+        A data set, its name or file (see `mixtailor.simulation.load`), or arrays (see `as_dataset`).
+    model : str, torch.nn.Module or callable
+        A name of `mixtailor.simulation.MODELS`, with initial weights from the seed, or your own network as it is; see
+        `mixtailor.simulation.build`.
+    rule : Rule or callable
+        Any, and any function on the (n, d) tensor of all updates. A MixTailor without a source of its own draws from a
+        stream of the seed, which is for experiments only. A `Memory` is reset, and saved with the checkpoints; an
+        attack that has it for its target knows its content.
     attack : Attack, optional
         What the Byzantine workers do; without one they send what is correct.
     settings : Settings
@@ -138,9 +145,9 @@ class Simulation:
 
     def __init__(
         self,
-        data: Dataset,
-        model: str | nn.Module,
-        rule: Rule,
+        data: Dataset | str | tuple[Any, ...],
+        model: str | nn.Module | Callable[..., nn.Module],
+        rule: Rule | Callable[[Any], Any],
         attack: Attack | None = None,
         *,
         settings: Settings | None = None,
@@ -154,6 +161,8 @@ class Simulation:
         resamples: int = 10,
     ) -> None:
         self.settings = settings = settings or Settings()
+        data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
+        check_objects(attack, partition)
         if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
@@ -186,6 +195,8 @@ class Simulation:
         self._diverged: int | None = None
         self._previous: torch.Tensor | None = None
         self._records = self._resumed()
+        if self.folder is not None:
+            describe(self.folder, settings, rule, attack, data.name, partition)
 
     @property
     def done(self) -> int:
@@ -359,6 +370,19 @@ class Simulation:
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])
+
+
+def check_objects(attack: object, partition: object) -> None:
+    """Text where an object is needed gets the sentence that says what to write."""
+    if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
+        text = isinstance(attack, str)
+        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
+        raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
+    if not callable(partition):
+        raise TypeError(
+            f"A simulation needs its partition as a function and got {partition!r}. Write "
+            "mixtailor.simulation.dirichlet(alpha=0.3), for example."
+        )
 
 
 class _Watch:

@@ -22,7 +22,14 @@ def from_callable(updates: Updates, function: Callable[[Any], Any], name: str) -
             "load the files yourself."
         )
     updates.examine()
-    vector = _checked(function(updates.matrix()), updates.d, name)
+    matrix = updates.matrix()
+    if updates.reader.tensors and not is_torch(matrix):
+        import torch  # there already, since the updates are its tensors
+
+        matrix = torch.from_numpy(matrix)
+    vector = _checked(function(matrix), updates.d, name)
+    if is_torch(vector) and vector.device.type == "cpu":
+        vector = vector.double().numpy()
     if group.count > 1:
         start, stop = storage.span
         vector = group.agreed(np.asarray(vector.cpu() if is_torch(vector) else vector))[start:stop]

@@ -62,6 +62,8 @@ class Reader:
         Whether the last row of the storage is a base that the others are differences to.
     scales : array, optional
         With a base: a factor for each difference.
+    tensors : bool
+        Whether the updates came as tensors of torch.
     """
 
     def __init__(
@@ -73,9 +75,10 @@ class Reader:
         *,
         base: bool = False,
         scales: Floats | None = None,
+        tensors: bool = False,
     ) -> None:
         self.storage, self.received, self.group, self.watch = storage, received, group, watch
-        self.base, self.scales = base, scales
+        self.base, self.scales, self.tensors = base, scales, tensors
         self.space, self.n = storage.space, storage.n
         self.block, self.runs = storage.block, storage.runs
         self.examined = False  # all rows are known to be finite
@@ -88,7 +91,7 @@ class Reader:
         storage = self.storage.only([*rows, *range(len(self.received), self.storage.n)])
         received = tuple(self.received[row] for row in rows)
         scales = None if self.scales is None else self.scales[list(rows)]
-        return Reader(storage, received, self.group, self.watch, base=self.base, scales=scales)
+        return Reader(storage, received, self.group, self.watch, base=self.base, scales=scales, tensors=self.tensors)
 
     made = False  # these rows are stored, not computed
 

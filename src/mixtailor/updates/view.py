@@ -134,6 +134,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             arrival.watch,
             base=arrival.base,
             scales=arrival.scales,
+            tensors=arrival.tensors,
         )
         return cls._of_reader(reader, call or Call())
 

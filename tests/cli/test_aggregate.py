@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -308,3 +309,30 @@ def test_a_full_disk_is_called_so(tmp_path):
 
     with pytest.raises(OSError, match="No space left on device"):
         _writing._checkpoint(Full(), {"w": np.zeros(5)}, ())
+
+
+def test_a_folder_stands_for_its_files(tmp_path, capsys):
+    """By name, without hidden and other files, and without the result of before."""
+    rows = np.random.default_rng(0).normal(size=(5, 7))
+    for place, row in enumerate(rows):
+        np.save(tmp_path / f"worker{place}.npy", row)
+    (tmp_path / "notes.txt").write_text("no update")
+    (tmp_path / ".hidden.npy").write_bytes(b"")
+    out = tmp_path / "out.npy"
+    for _ in range(2):
+        assert main(["aggregate", str(tmp_path), "-o", str(out), "--rule", "comed", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [Path(path).name for path in found["files"]] == [f"worker{place}.npy" for place in range(5)]
+        np.testing.assert_allclose(np.load(out), np.median(rows, axis=0))
+    (tmp_path / "empty").mkdir()
+    assert main(["aggregate", str(tmp_path / "empty"), "-o", str(out), "--rule", "comed"]) == 1
+    assert "has no file that ends in .npy" in capsys.readouterr().err
+
+
+def test_a_rule_of_ones_own_by_its_file(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("def last(rows):\n    return rows[-1]\n")
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    code = main(
+        ["aggregate", str(tmp_path / "a.npy"), "-o", str(tmp_path / "o.npy"), "--rule", f"{tmp_path}/mine.py:last"]
+    )
+    assert code == 1 and "Plain(last) needs all updates as one matrix in memory" in capsys.readouterr().err

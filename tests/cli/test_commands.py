@@ -55,6 +55,51 @@ def test_version(capsys):
     assert json.loads(capsys.readouterr().out)["mixtailor"] == mixtailor.__version__
 
 
+def test_version_and_help_in_short(capsys):
+    import mixtailor
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"mixtailor {mixtailor.__version__}\n"
+    assert main(["-h"]) == 0 and "aggregate" in capsys.readouterr().out
+    assert main(["run", "-h"]) == 0
+
+
+def test_brackets_in_help_are_brackets(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["run", "--help"]) == 0
+    assert "mixtailor[trackers]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["", *_app.COMMANDS])
+def test_help_loads_nothing_heavy(name):
+    """Help is there in a fraction of a second, since neither numpy nor numba nor torch is loaded for it."""
+    code = (
+        "import sys; from mixtailor.cli import main\n"
+        f"main([*{name.split()!r}, '--help'])\n"
+        "print([name for name in ('numpy', 'numba', 'scipy', 'torch', 'pydantic') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout.endswith("[]\n"), run.stdout[-200:] + run.stderr
+
+
+def test_shells_complete_commands():
+    """What a shell asks the program when somebody presses tab."""
+    asked = {**os.environ, "_MIXTAILOR_COMPLETE": "complete_bash", "COMP_WORDS": "mixtailor repo", "COMP_CWORD": "1"}
+    run = subprocess.run([sys.executable, "-m", "mixtailor"], capture_output=True, text=True, env=asked, timeout=120)
+    assert run.stdout.split() == ["report"], run.stdout + run.stderr
+
+
+def test_registered_attacks_are_listed(capsys, monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    entry = EntryPoint("theirs", "their_package:Theirs", "mixtailor.attacks")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry] if group == entry.group else [])
+    assert main(["attacks", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["registered"] == {"theirs": "their_package:Theirs"}
+    assert main(["attacks"]) == 0
+    assert "theirs: registered by their_package:Theirs" in capsys.readouterr().out
+
+
 def test_demo_trains_under_attack(capsys, tmp_path):
     """A tenth of the demonstration: every rule under every attack, a worst case for each, and the page."""
     arguments = ["demo", "--scale", "0.1", "--seeds", "1", "--jobs", "1", "--json", "--out", str(tmp_path)]

@@ -180,3 +180,11 @@ def test_the_arena_steps_as_far_with_momentum_at_the_workers_as_at_the_server(pr
     """A momentum of 0.9 at the server adds up ten gradients; at the workers it is their average."""
     experiment = arena._paced(ours("arena"), preset).changed({"preset": preset}, seeds=[0])
     assert {entry.config.learning_rate for entry in experiment.entries(1.0)} == rates
+
+
+def test_a_wrong_value_is_told_once(experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of four runs that fail alike there is one line."""
+    experiment.write_text(TOML + 'partition = {name = "dirichlet", alpha = -1.0}\n')
+    assert main(["run", str(experiment), "--out", str(tmp_path / "out"), "--jobs", "1"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Failed: 4 runs (krum / tailored epsilon=0.1 / seed 0, ") and "alpha above 0" in line

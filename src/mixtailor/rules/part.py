@@ -51,7 +51,7 @@ def _concise(self: Any) -> str:
     """The parameters that differ from their defaults: `Krum(f=2, p=3)`."""
     shown = [
         f"{item.name}={_short(getattr(self, item.name))}"
-        for item in dataclasses.fields(self)
+        for item in _fields(type(self))
         if item.default is dataclasses.MISSING or getattr(self, item.name) != item.default
     ]
     return f"{type(self).__name__}({', '.join(shown)})"
@@ -61,16 +61,21 @@ def _short(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
+def _fields(kind: Any) -> "tuple[dataclasses.Field[Any], ...]":
+    """The fields; none of a class that was written without the decorator, and then has no parameters."""
+    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+
+
 @functools.cache
 def _parameters(kind: type) -> tuple[str, ...]:
     """The names of a dataclass's fields that its constructor takes."""
-    return tuple(item.name for item in dataclasses.fields(kind) if item.init)
+    return tuple(item.name for item in _fields(kind) if item.init)
 
 
 @functools.cache
 def _rule_fields(kind: type) -> tuple[str, ...]:
     """The names of the fields that are rules, by their annotation."""
-    return tuple(item.name for item in dataclasses.fields(kind) if re.search(r"\bRule\b", str(item.type)))
+    return tuple(item.name for item in _fields(kind) if re.search(r"\bRule\b", str(item.type)))
 
 
 class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of pre-aggregations

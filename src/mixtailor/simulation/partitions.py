@@ -258,7 +258,7 @@ PARTITIONS: Mapping[str, Spreading] = {
 
 
 def _spreading(name: str, options: Mapping[str, Any]) -> Spreading:
-    return PARTITIONS[name](**options)
+    return Spreading(PARTITIONS[name].function, options)
 
 
 def _checked(labels: Labels, workers: int) -> npt.NDArray[np.integer]:

@@ -1,0 +1,39 @@
+"""Your own rule, attack, network and data, compared: a table, a page and a figure for a paper.
+
+Run it with: python examples/own_comparison.py
+"""
+
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+import mixtailor as mt
+from mixtailor.attacks import Attack, Tailored
+
+
+def near_median(updates):  # a rule: from the (n, d) tensor of all updates to one
+    distances = (updates - updates.median(dim=0).values).norm(dim=1)
+    return updates[distances.argsort()[: len(updates) - 2]].mean(dim=0)
+
+
+@dataclass(frozen=True)
+class Opposite(Attack):  # an attack: the f updates of the Byzantine workers, described and not computed
+    size: float = 3.0
+    needs = "the honest updates"
+
+    def points(self, scene):
+        return [scene.honest.combine(np.full(scene.honest.n, -self.size / scene.honest.n))] * scene.f
+
+
+labels = torch.arange(900) % 3
+inputs = torch.randn(900, 8, generator=torch.Generator().manual_seed(0)) + 2.0 * torch.eye(8)[labels]
+network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+rules = [near_median, mt.Krum(f=2), mt.MixTailor(mt.default_pool(f=2)), mt.Mean()]
+attacks = [Opposite(), Tailored(epsilon=0.1), None]
+with tempfile.TemporaryDirectory() as folder:  # a folder that stays is where a second call goes on
+    found = mt.compare(rules, attacks, data=(inputs, labels), model=network, seeds=2, rounds=60, jobs=1, out=folder)
+    print(found.table())
+    print(found.report().name, found.figures(["pdf"])[0].name)

@@ -22,7 +22,7 @@ SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, eval
         (lambda: mt.MixTailor([mt.Comed()], colour=1), "takes no parameter 'colour'"),
         (lambda: mt.make_rule("krum"), "make_rule('krum', f=2)"),
         (lambda: mt.MixTailor(["krum"]), "make_rule('krum', f=2)"),
-        (lambda: mt.MixTailor([mt.Krum]), "Krum(f=2)"),
+        (lambda: mt.MixTailor([mt.Krum]), "Make a rule of it: Krum(f=2)."),
         (lambda: mt.MixTailor([mt.NNM(f=1)]), "NNM(f=1) >> mixtailor.Comed()"),
         (lambda: mt.MixTailor([Tailored()]), "is neither"),
         (lambda: mt.NNM(f=1) >> "krum", "make_rule('krum', f=2)"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixtailor._checks import nearest, plural
+from mixtailor._checks import plural
 from mixtailor.cli import _training
 from mixtailor.cli._output import Json, complain, console, say, show_json, status, table
 
@@ -49,10 +49,11 @@ def command(
 ) -> None:
     """Judge a rule or pool by the paper's Definition 1, on gradients recorded in training. Exits 1 unless it holds."""
     with _training.needed():
+        from mixtailor.mixing.grammar import split
         from mixtailor.theory import certify
 
-        names = [name.strip() for name in attacks.split(",")]
-        chosen = _attacks(names)
+        names = split(attacks)
+        chosen = _attacks(attacks)
         if folder is None:
             folder = _recorded_now(rule, f, preset, states, resamples, out, scale, data)
         known = _states(folder)
@@ -70,18 +71,19 @@ def command(
         raise typer.Exit(1)
 
 
-def _attacks(names: Sequence[str]) -> list[Any]:
-    """The arena's attacks by their names there, but for those that start from labels."""
+def _attacks(text: str) -> list[Any]:
+    """The arena's attacks by their names there, but for those that start from labels; and attacks by their file."""
     from mixtailor.experiments.config import label_of
     from mixtailor.experiments.shipped import ours
+    from mixtailor.mixing.registry import listed
 
     known = {label_of(item): item for item in ours("arena").run["attack"]}
     for name in ("none", "label_flip"):  # certificates have gradients, and no examples
         del known[name]
-    for name in names:
-        if name not in known:
-            raise typer.BadParameter(f"There is no attack {name!r} here. {nearest(name, list(known))}")
-    return [known[name] for name in names]
+    try:
+        return listed("attack", text, known)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _made(name: str, item: Any, rule: "Rule") -> "Attack":

@@ -43,12 +43,14 @@ class PreAggregation(Part):
         """Whether no update comes out of it longer than the longest honest one, or than a fixed length."""
         return False
 
-    def __call__(self, *updates: Any, **request: Any) -> NoReturn:
-        """Refused: what a pre-aggregation returns is not an update. Put a rule behind it by ``>>``."""
-        raise TypeError(
-            f"{self!r} is a pre-aggregation: it needs a rule behind it to give an update. Write "
-            f"({self!r} >> mixtailor.Comed())(updates)."
-        )
+    if not TYPE_CHECKING:  # a type checker refuses the call itself
+
+        def __call__(self, *updates: Any, **request: Any) -> NoReturn:
+            """Refused: what a pre-aggregation returns is not an update. Put a rule behind it by ``>>``."""
+            raise TypeError(
+                f"{self!r} is a pre-aggregation: it needs a rule behind it to give an update. Write "
+                f"({self!r} >> mixtailor.Comed())(updates)."
+            )
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         """The coefficient of this in front of a rule; None if none is published."""

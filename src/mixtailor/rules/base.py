@@ -326,9 +326,8 @@ def _called(function: Any) -> str:
     if isinstance(function, functools.partial):
         given = [*map(repr, function.args), *(f"{key}={value!r}" for key, value in function.keywords.items())]
         return ", ".join([_called(function.func), *given])
-    if type(function).__repr__ is object.__repr__:
-        return type(function).__qualname__
-    return str(getattr(function, "__qualname__", repr(function)))
+    text = str(getattr(function, "__qualname__", repr(function)))
+    return type(function).__qualname__ if " at 0x" in text else text
 
 
 def as_rule(rule: Any) -> Rule:
@@ -339,7 +338,8 @@ def as_rule(rule: Any) -> Rule:
     if isinstance(rule, str):
         raise TypeError(f"{needed} {rule!r} is text. Write mixtailor.make_rule({rule!r}, f=2), with your f.")
     if isinstance(rule, type) and issubclass(rule, Part):
-        raise TypeError(f"{needed} {rule.__name__} is a class. Make one of it: {rule.__name__}(f=2), for example.")
+        example = f"{rule.__name__}({'f=2' if 'f' in getattr(rule, '__dataclass_fields__', ()) else ''})"
+        raise TypeError(f"{needed} {rule.__name__} is a class. Make a rule of it: {example}.")
     if hasattr(rule, "prepare") and isinstance(rule, Part):
         raise TypeError(f"{needed} {rule!r} is a pre-aggregation. Write {rule!r} >> mixtailor.Comed().")
     if isinstance(rule, (type, Part)) or not callable(rule):

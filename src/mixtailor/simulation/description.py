@@ -36,10 +36,10 @@ def named(item: object) -> str:
     if item is None:
         return "none"
     text = repr(item)
-    if isinstance(item, MixTailor) and len(text) > _LONGEST:
+    if isinstance(item, MixTailor) and (len(text) > _LONGEST or "<" in text):
         return f"MixTailor ({len(item.rules)} rules)"
     if isinstance(item, Plain):
-        return text.removeprefix("Plain(").removesuffix(")")
+        return text.removeprefix("Plain(").removesuffix(")").rpartition("<locals>.")[2]
     if " at 0x" in text:
         return str(getattr(item, "__name__", type(item).__name__))
     return text

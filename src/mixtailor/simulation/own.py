@@ -159,10 +159,7 @@ def _from_npz(path: Path) -> Dataset:
         raise DataError(
             f"{path} cannot be read: {error}. It needs plain arrays, as numpy.savez writes them."
         ) from error
-    for names in _FOUR:
-        if set(names) <= set(arrays):
-            return as_dataset([arrays[name] for name in names], path.stem)
-    for names in _TWO:
+    for names in (*_FOUR, *_TWO):
         if set(names) <= set(arrays):
             return as_dataset([arrays[name] for name in names], path.stem)
     raise DataError(

@@ -125,6 +125,8 @@ def test_rules_of_ones_own(folder: Path, text: str, shown: str) -> None:
         ("no.such.module:Nearest", "cannot be imported. Write a file with its ending"),
         ("mine.py:Nearest(q=3)", "takes no parameter 'q'"),
         ("mine.py:number", "needs to be a rule, a class of rules or a function"),
+        ("subprocess:Popen", "objects that can be called on an (n, d) matrix"),
+        ("os:abort", "has no parameter for the (n, d) matrix"),
         ("mine.py:Front", "is a pre-aggregation and needs a rule behind it"),
         ("mine.py:made >> krum", "is no pre-aggregation"),
     ],

@@ -3,6 +3,7 @@
 import math
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,15 +170,29 @@ def test_rules_of_other_packages_take_parameters(monkeypatch) -> None:
     entries = [
         EntryPoint("theirs", "mixtailor.rules:Bulyan", registry.GROUP),
         EntryPoint("any-of", "mixing.test_grammar:anything", registry.GROUP),
+        EntryPoint("plainly", "mixing.test_grammar:plainly", registry.GROUP),
+        EntryPoint("nothing", "mixing.test_grammar:nothing", registry.GROUP),
     ]
     monkeypatch.setattr("mixtailor._registry.entry_points", lambda group: entries if group == registry.GROUP else [])
     assert make_rule("nnm >> theirs(then=comed, p=3)", f=1) == mt.NNM(1) >> mt.Bulyan(1, then=mt.Comed(), p=3)
     assert make_rule("any-of(comed, name=krum, q=3)") == mt.Bulyan(3, selection=mt.Comed(), p=4)
+    rule = make_rule("plainly(share=0.5)", f=1)
+    assert repr(rule) == "Plain(plainly, share=0.5, f=1)" and rule(np.eye(3)).tolist() == [0.0, 0.5, 0.0]
+    with pytest.raises(ValueError, match=r"annotated: -> Rule"):
+        make_rule("nothing")
 
 
 def anything(inner: "mt.Rule", name: str = "", **options: int) -> mt.Rule:
     assert name == "krum"
     return mt.Bulyan(options["q"], selection=inner, p=4)
+
+
+def plainly(rows, f, share=1.0):
+    return share * rows[f]
+
+
+def nothing():
+    raise AssertionError("called to see what it is")
 
 
 @given(st.text(alphabet="krum nnm>()[],=3.'x-", max_size=30))

@@ -247,7 +247,8 @@ def _partition(given: Named) -> Partition:
         return partition
     if name not in PARTITIONS:
         refuse(f"There is no partition {name!r}. {nearest(name, list(PARTITIONS))}")
-    return PARTITIONS[name](**_options(PARTITIONS[name], table, name, skip=3))
+    spreading: Partition = PARTITIONS[name](**_options(PARTITIONS[name], table, name, skip=3))
+    return spreading
 
 
 def _rate(given: Named) -> Rate:

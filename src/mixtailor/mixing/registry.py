@@ -287,35 +287,34 @@ def _maker(given: Any, name: str) -> Callable[..., Rule]:
         raise TypeError(f"{name!r} needs to be a rule, a class of rules or a function, and is {given!r}.")
     if isinstance(given, type) and issubclass(given, Rule):
         return given
-    if isinstance(given, type) or _makes_rules(given):
+    if isinstance(given, type) and not any("__call__" in vars(base) for base in given.__mro__):
+        raise TypeError(f"{name!r} needs to be a class of rules, or of objects that can be called on an (n, d) matrix.")
+    parameters = _signature(given)
+    if isinstance(given, type) or _makes_rules(given, parameters):
 
         @functools.wraps(given)
         def made(*arguments: Any, **options: Any) -> Rule:
             return as_rule(given(*arguments, **options))
 
         return made
+    if not parameters:
+        refuse(f"{name!r} has no parameter for the (n, d) matrix. A function that makes a rule is annotated: -> Rule.")
 
     def plain(**options: Any) -> Rule:
         return Plain(functools.partial(given, **options) if options else given)
 
-    behind = list(_signature(given).values())[1:]
-    plain.__signature__ = inspect.Signature(behind)  # type: ignore[attr-defined]  # what inspect.signature reads
+    plain.__signature__ = inspect.Signature(list(parameters.values())[1:])  # type: ignore[attr-defined]  # for inspect
     return plain
 
 
-def _makes_rules(function: Callable[..., Any]) -> bool:
-    """Whether a function makes a rule, by its annotation or since it needs no more than f; else it is one itself."""
-    signature = inspect.signature(function)
-    returned = signature.return_annotation
+def _makes_rules(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> bool:
+    """Whether a function makes a rule, by its annotation or since its first parameter is f; else it is one itself."""
+    returned = inspect.signature(function).return_annotation
     if isinstance(returned, type) and issubclass(returned, Rule):
         return True
     if isinstance(returned, str) and returned.rpartition(".")[2] == "Rule":
         return True
-    needed = [key for key, item in signature.parameters.items() if item.default is item.empty]
-    open_ended = {
-        key for key, item in signature.parameters.items() if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
-    }
-    return set(needed) - open_ended <= {"f"}
+    return next(iter(parameters), None) == "f"
 
 
 def _signature(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

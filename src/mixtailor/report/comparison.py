@@ -206,13 +206,13 @@ class _Common:
             raise ConfigError(sentences(error, RunConfig, "compare")) from None
 
 
-def _items(given: object, kind: str) -> list[tuple[str, Any]]:
+def _items(given: Any, kind: str) -> list[tuple[str, Any]]:
     """Labels and what they stand for, from one item, several, or a mapping. Equal labels are numbered."""
     if isinstance(given, Mapping) and "name" not in given:
         return [(str(label), item) for label, item in given.items()]
     several = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
     found: dict[str, Any] = {}
-    for item in given if several else [given]:  # type: ignore[union-attr]  # it is iterable where there are several
+    for item in given if several else [given]:
         base = _label(item, kind)
         label = next(name for k in itertools.count(1) if (name := base if k == 1 else f"{base} ({k})") not in found)
         found[label] = item

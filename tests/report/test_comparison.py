@@ -124,4 +124,10 @@ def test_fingerprints_are_of_what_an_object_does() -> None:
     other.load_state_dict(one.state_dict())
     assert fingerprint(one) == fingerprint(other)
     assert fingerprint(mt.MixTailor([mt.Comed()])) == fingerprint(mt.MixTailor([mt.Comed()]))
+    module: dict[str, Any] = {"__name__": "mine"}
+    exec("SIZE = 3\ndef inner(x):\n    return SIZE * x\ndef outer(x):\n    return inner(x[0])", module)  # ours
+    before = fingerprint(module["outer"])
+    assert fingerprint(module["outer"]) == before
+    module["SIZE"] = 4
+    assert fingerprint(module["outer"]) != before, "a constant that a function uses, through another one"
     assert fingerprint((1, 2)) != fingerprint((12,)) and fingerprint({"a": 1}) != fingerprint({"a": 1.0})

@@ -129,8 +129,10 @@ def simulation_of(
     20
     """
     own = objects or Objects()
-    contents = tuple(digest_of(path) for path in data_files(config.data))
-    loaded = own.data or _loaded(config.data, None if data is None else str(data), contents, config.pooled)
+    loaded = own.data
+    if loaded is None:
+        contents = tuple(digest_of(path) for path in data_files(config.data))
+        loaded = _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
     rule = _rule(config, settings) if own.rule is None else own.rule
     named = own.attack or make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds)

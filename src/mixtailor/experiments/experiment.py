@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mixtailor._files import read_bounded
 from mixtailor.experiments.claims import Claim, Number
-from mixtailor.experiments.config import RunConfig, label_of
+from mixtailor.experiments.config import DATA, RunConfig, label_of
 from mixtailor.experiments.errors import ConfigError, ImpossibleError, sentences
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _beside(value: Any, folder: Path, key: str = "") -> Any:
         return path if Path(path).exists() or not (folder / path).exists() else str(folder / path)
 
     if key == "data" and ":" not in value:
-        return found(value) if "/" in value or Path(value).suffix else value
+        return value if value in DATA else found(value)
     return re.sub(r"[\w.~/\\-]+\.py(?=:)", lambda match: found(match[0]), value)
 
 

@@ -76,6 +76,8 @@ def test_what_changes_an_object_changes_the_run(tmp_path: Path) -> None:
 def test_labels_are_given_or_made_to_differ(tmp_path: Path) -> None:
     found = mt.compare({"mine": first, "ours": mt.Comed()}, **SMALL, out=tmp_path)
     assert found.results.rules() == ["mine", "ours"]
+    renamed = mt.compare({"theirs": first}, **SMALL, out=tmp_path)
+    assert renamed.results.rules() == ["theirs"] and renamed.finished[0].skipped, "a label is no part of a run"
     twice = mt.compare([lambda x: x[0], lambda x: x[1]], **SMALL, out=tmp_path)
     one, other = twice.results.rules()
     assert other == f"{one} (2)"

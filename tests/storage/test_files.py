@@ -212,9 +212,9 @@ def broken_npz(trace):
         "spoilt stream": (bytes(spoilt), "unreadable"),
         "spoilt directory": (bytes(lying), "unreadable"),
         "truncated member": (zipped([("w.npy", members[0][1][:-9]), *members[1:]]), "promises"),
-        "missing": (zipped(members[1:]), "without w"),
-        "extra": (zipped([*members, ("z.npy", members[0][1])]), "with an extra z"),
-        "nothing": (zipped([]), "without w"),
+        "missing": (zipped(members[1:]), "without the layer 'w'"),
+        "extra": (zipped([*members, ("z.npy", members[0][1])]), "with an extra array, the layer 'z'"),
+        "nothing": (zipped([]), "without the layer 'w'"),
         "bomb": (zipped([*members[1:], ("w.npy", npy_bytes(np.zeros(3_000_000)))], zipfile.ZIP_DEFLATED), "of shape"),
     }
 
@@ -252,7 +252,10 @@ def broken_safetensors(trace):
         "type": (tensors_bytes({**good, "b": entry([299], 2400, 3596, "F8_E4M3")}, data), "of type 'F8_E4M3'"),
         "odd type": (tensors_bytes({**good, "b": entry([299], 2400, 3596, {})}, data), "of type"),
         "more keys": (tensors_bytes({**good, "b": entry([299], 2400, 3596) | {"x": 1}}, data), "no description"),
-        "renamed": (tensors_bytes({("v" if k == "w" else k): v for k, v in good.items()}, data), "without w"),
+        "renamed": (
+            tensors_bytes({("v" if k == "w" else k): v for k, v in good.items()}, data),
+            "without the layer 'w'",
+        ),
         "integers": (tensors_bytes({**good, "w": entry([20, 30], 0, 2400, "I32")}, data), "of type int32"),
     }
 

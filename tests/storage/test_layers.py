@@ -189,11 +189,11 @@ def hostile():
         "None": (None, "holds None"),
         "text": ("gotcha", "holds str"),
         "bytes": (b"gotcha", "holds bytes"),
-        "number": (1.0, "without w"),
-        "empty": ({}, "without w"),
-        "missing": ({k: v for k, v in honest(row).items() if k != "b"}, "without b"),
+        "number": (1.0, "without the layer 'w'"),
+        "empty": ({}, "without the layer 'w'"),
+        "missing": ({k: v for k, v in honest(row).items() if k != "b"}, "without the layer 'b'"),
         "extra": (honest(row) | {"evil\n" + "x" * 500: row}, "with an extra"),
-        "renamed": ({"W": row[:30].reshape(5, 6), "b": row[30:], "n": np.array(7)}, "without w"),
+        "renamed": ({"W": row[:30].reshape(5, 6), "b": row[30:], "n": np.array(7)}, "without the layer 'w'"),
         "shape": (honest(row) | {"w": row[:30].reshape(6, 5)}, r"of shape \(6, 5\) where most have \(5, 6\) \(w\)"),
         "longer": (honest(row) | {"b": row}, r"of shape \(40,\) where most have \(10,\) \(b\)"),
         "integers": (honest(row) | {"b": np.arange(10)}, r"of type int64 where most have float32 \(b\)"),
@@ -302,3 +302,12 @@ def test_reference_in_layers() -> None:
         mt.FLTrust()(trees, reference=honest(reference * np.nan))
     with pytest.raises(TypeError, match="layers of one update and is not an update"):
         mt.FLTrust()(trees, reference="yesterday")
+
+
+def test_a_layer_is_named_as_one() -> None:
+    """A layer called "a" does not read as a word, whether most have it or half of them."""
+    whole, part = {"a": np.ones(2), "b": np.ones(2)}, {"b": np.ones(2)}
+    (fault,) = mt.Comed().aggregate([whole] * 3 + [part]).quarantined
+    assert fault.reason == "without the layer 'a'"
+    with pytest.raises(ValueError, match=r"2 of 4 have each of two: update 2 is without the layer 'a'\."):
+        mt.Comed()([whole, whole, part, part])

@@ -113,7 +113,8 @@ def _globals(function: types.FunctionType) -> dict[str, Any]:
     """What a function names of its module, in nested functions too; nothing of an installed package."""
     if str(function.__module__).partition(".")[0] in _INSTALLED:
         return {}
-    found, codes = {}, [function.__code__]
+    found: dict[str, Any] = {}
+    codes = [function.__code__]
     while codes:
         code = codes.pop()
         found |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}

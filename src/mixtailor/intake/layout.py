@@ -129,7 +129,7 @@ def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = 
     """How the structure of an update differs from that of most."""
     for path, kind in usual.items():
         if path not in kinds:
-            return f"without {named(path)}"
+            return f"without {_layer(path)}"
         own = kinds[path]
         if own.shape != kind.shape:
             return f"of shape {_short_shape(own.shape)} where {others} {_short_shape(kind.shape)}{_where(path)}"
@@ -140,7 +140,12 @@ def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = 
         if own.labels != kind.labels:
             return f"with other labels, or in another order, than {others}{_where(path)}"
     extra = [path for path in kinds if path not in usual]
-    return f"with an extra {named(extra[0])}" if extra else "of another structure"
+    return f"with an extra array, {_layer(extra[0])}" if extra else "of another structure"
+
+
+def _layer(path: Path) -> str:
+    """A layer in a sentence: a name such as "a" alone would read as a word."""
+    return f"the layer {named(path)!r}" if path else "the array"
 
 
 def _short_shape(shape: tuple[int, ...]) -> str:

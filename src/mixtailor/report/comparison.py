@@ -156,9 +156,9 @@ def compare(
     heading = title or "Comparison"
     triples = itertools.product(_items(rules, "rule"), _items(attacks, "attack"), partition_items)
     for (rule_label, rule), (attack_label, attack), (place, partition) in triples:
-        rule_key, rule_object = _rule(rule, rule_label)
-        attack_key, attack_object = _attack(attack, attack_label)
-        partition_key, partition_object = _partition(partition, place)
+        rule_key, rule_object = _rule(rule)
+        attack_key, attack_object = _attack(attack)
+        partition_key, partition_object = _partition(partition)
         given = Objects(rule_object, attack_object, own.data, own.model, partition_object, loss)
         setting = f"partition = {place}" if len(partition_items) > 1 else ""
         for seed in chosen:
@@ -227,28 +227,28 @@ def _label(item: object, kind: str) -> str:
     return named(as_rule(item) if kind == "rule" else item)
 
 
-def _rule(given: Any, label: str) -> tuple[Any, Any]:
-    """The rule for the configuration, and as an object where it is one."""
+def _rule(given: Any) -> tuple[Any, Any]:
+    """The rule for the configuration, and as an object where it is one. A label is no part of it."""
     if isinstance(given, (str, Mapping)):
         return given, None
     rule = as_rule(given)
-    return {"name": label, "digest": fingerprint(rule)}, rule
+    return {"name": named(rule), "digest": fingerprint(rule)}, rule
 
 
-def _attack(given: Any, label: str) -> tuple[Any, Any]:
+def _attack(given: Any) -> tuple[Any, Any]:
     if given is None or isinstance(given, (str, Mapping)):
         return given or "none", None
     check_objects(given, iter)
-    return {"name": label, "digest": fingerprint(given)}, given
+    return {"name": named(given), "digest": fingerprint(given)}, given
 
 
-def _partition(given: Any, label: str) -> tuple[Any, Any]:
+def _partition(given: Any) -> tuple[Any, Any]:
     if isinstance(given, (str, Mapping)):
         return given, None
     if isinstance(given, Spreading):
         return {"name": given.name, **given.options}, None
     check_objects(None, given)
-    return {"name": label, "digest": fingerprint(given)}, given
+    return {"name": named(given), "digest": fingerprint(given)}, given
 
 
 def _check(config: RunConfig, objects: Objects, label: str) -> None:

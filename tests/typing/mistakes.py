@@ -12,3 +12,5 @@ def mistakes() -> None:
     mt.Comed()([[1.0]], round="first")  # expect: arg-type
     mt.make_rule(5)  # expect: arg-type
     mt.MixTailor([mt.Comed()], entropy=7)  # expect: arg-type
+    mt.MixTailor([mt.Comed()], seed=1)  # expect: arg-type
+    mt.NNM(f=1)([[1.0]])  # expect: operator

@@ -342,6 +342,14 @@ def mda(x: ArrayLike, f: int, p: float = 2.0) -> Vector:
     return mean(np.asarray(x)[mda_rows(x, f, p)])
 
 
+def neighbourhood_rows(x: ArrayLike, f: int) -> list[int]:
+    """The n - f rows nearest to the row whose n - f nearest rows are closest to it, in squares."""
+    between = distances(x)
+    nearest = [np.argsort(row, kind="stable")[: len(between) - f] for row in between]
+    best = min(range(len(between)), key=lambda i: (between[i, nearest[i]] ** 2).sum())
+    return sorted(int(row) for row in nearest[best])
+
+
 def top_direction(x: ArrayLike, weights: ArrayLike | None = None) -> tuple[float, Vector, Wide]:
     """The weighted covariance's largest eigenvalue, its unit eigenvector, and the mean it is about."""
     rows = wide(x)

@@ -18,7 +18,7 @@ STATED = {
     "Comed": lambda n, f: (n - f - (n // 2 + 1 - f)) / (n // 2 + 1 - f),
     "GeometricMedian": lambda n, f: 4 * (1 + f / (n - 2 * f)) ** 2,
     "Krum": lambda n, f: 6 * (1 + f / (n - 2 * f)),
-    "SMEA": lambda n, f: 4 * f / (n - f) * (1 + f / (n - 2 * f)) ** 2,
+    "SMEA": lambda n, f: 6 * f / (n - f) * (1 + f / (n - 2 * f)) ** 2,
     "MDA": lambda n, f: 8 * f**2 / (n - f),
     "Phocas": lambda n, f: 4 * f / (n - 2 * f),
     "Meamed": lambda n, f: 4 * f / (n - f) * (1 + STATED["Comed"](n, f)),

@@ -1,6 +1,7 @@
 """MDA."""
 
 import itertools
+import math
 
 import naive
 import numpy as np
@@ -9,7 +10,8 @@ from attacked import FAR, attacked
 
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules import MDA
-from mixtailor.rules._budget import Budget
+from mixtailor.rules._budget import Budget, neighbourhood
+from mixtailor.rules.base import as_rule
 from mixtailor.rules.mda import coverable, first_without
 from mixtailor.testing import climb
 
@@ -87,9 +89,9 @@ def test_covers(seed: int) -> None:
     conflicts |= conflicts.T
     for f in range(n):
         free = [kept for kept in itertools.combinations(range(n), n - f) if not conflicts[np.ix_(kept, kept)].any()]
-        assert coverable(conflicts, f, Budget(MDA(f), n)) == bool(free)
+        assert coverable(conflicts, f, Budget(MDA(f))) == bool(free)
         if free:
-            assert tuple(first_without(conflicts, f, Budget(MDA(f), n))) == free[0]
+            assert tuple(first_without(conflicts, f, Budget(MDA(f)))) == free[0]
 
 
 def test_a_row_that_leaves_counts_among_those_that_may() -> None:
@@ -97,14 +99,14 @@ def test_a_row_that_leaves_counts_among_those_that_may() -> None:
     conflicts = np.zeros((5, 5), np.bool_)
     for one, other in [(0, 3), (0, 4), (1, 2), (1, 4)]:
         conflicts[one, other] = conflicts[other, one] = True
-    assert list(first_without(conflicts, 2, Budget(MDA(2), 5))) == [2, 3, 4]
+    assert list(first_without(conflicts, 2, Budget(MDA(2)))) == [2, 3, 4]
 
 
 def test_of_a_ring_one_row_is_tried() -> None:
     """Two rings of three take four rows, and with three the search ends at the third node."""
     ring = ~np.eye(3, dtype=np.bool_)
     nothing = np.zeros((3, 3), np.bool_)
-    budget = Budget(MDA(3), 6)
+    budget = Budget(MDA(3))
     assert not coverable(np.block([[ring, nothing], [nothing, ring]]), 3, budget) and budget.spent == 3
 
 
@@ -113,9 +115,9 @@ def test_the_row_with_most_conflicts_may_have_to_stay() -> None:
     conflicts = np.zeros((7, 7), np.bool_)
     for one, other in [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (2, 5), (3, 5), (1, 6), (3, 6)]:
         conflicts[one, other] = conflicts[other, one] = True
-    assert coverable(conflicts, 3, Budget(MDA(3), 7))
-    assert list(first_without(conflicts, 3, Budget(MDA(3), 7))) == [0, 4, 5, 6]
-    budget = Budget(MDA(3), 7)
+    assert coverable(conflicts, 3, Budget(MDA(3)))
+    assert list(first_without(conflicts, 3, Budget(MDA(3)))) == [0, 4, 5, 6]
+    budget = Budget(MDA(3))
     assert not coverable(conflicts, 0, budget) and budget.spent == 1, "where none may leave, there is nothing to try"
 
 
@@ -127,15 +129,48 @@ def test_a_faulty_row_does_not_reach_the_answer() -> None:
 
 
 def test_budget() -> None:
-    """Beyond the budget there is a sentence and no answer; what was spent is told."""
+    """Beyond the budget the neighbourhood's mean is returned, without an error; what was spent is told."""
     rows = np.random.default_rng(0).normal(size=(30, 20))
     spent = MDA(f=10).aggregate(rows).facts["nodes"]
     assert isinstance(spent, int)
-    assert MDA(f=10, budget=spent).aggregate(rows).facts["nodes"] == spent
-    with pytest.raises(RuntimeError, match=rf"{spent - 1} nodes of the search on 30 rows.*NNM\(f=10\)"):
-        MDA(f=10, budget=spent - 1)(rows)
-    with pytest.raises(ValueError, match="budget >= 1"):
-        MDA(f=1, budget=0)
+    exact = MDA(f=10, budget=spent).aggregate(rows)
+    assert exact.facts["nodes"] == spent and "fallback" not in exact.facts
+    result = MDA(f=10, budget=spent - 1).aggregate(rows)
+    assert result.facts["nodes"] == spent - 1 and result.facts["fallback"] is True
+    assert list(result.selected or ()) == naive.neighbourhood_rows(rows, 10)
+    assert result.facts["diameter"] == pytest.approx(
+        max(np.linalg.norm(rows[i] - rows[j]) for i in result.selected or () for j in result.selected or ())
+    )
+    with pytest.raises(ValueError, match="budget >= 100"):
+        MDA(f=1, budget=99)
+
+
+def test_the_fallback_keeps_the_coefficient() -> None:
+    """Its own, (1 + sqrt 2)^2 f / (n - 2f), is below that of the search, but for five rows and fewer."""
+    for f in range(1, 40):
+        for n in range(max(6, 2 * f + 1), 200):
+            kappa = MDA(f).kappa(n, f, 1)
+            assert kappa is not None and (1 + math.sqrt(2)) ** 2 * f / (n - 2 * f) <= kappa
+
+
+def test_five_rows_never_spend_the_least_budget() -> None:
+    """There the search must end, whatever is sent."""
+    random = np.random.default_rng(0)
+    for case in range(300):
+        n, f = [(3, 1), (4, 1), (5, 2), (5, 1)][case % 4]
+        rows = random.normal(size=(n, 3)) if case % 2 else random.integers(-2, 3, size=(n, 2)).astype(float)
+        assert "fallback" not in MDA(f, budget=100).aggregate(rows).facts
+
+
+@pytest.mark.parametrize(("n", "f"), [(3, 1), (5, 2), (7, 2), (9, 4)])
+def test_the_worst_rows_for_the_fallback_stay_below_its_coefficient(n: int, f: int) -> None:
+    """A search for the worst rows, of the neighbourhood's mean alone."""
+
+    def mean(rows: np.ndarray) -> np.ndarray:
+        return rows[neighbourhood(naive.distances(rows).astype(float), f)].mean(axis=0)
+
+    found = climb(as_rule(mean), n, f, d=1, steps=200).ratio
+    assert 0.1 * (1 + math.sqrt(2)) ** 2 * f / (n - 2 * f) <= found <= (1 + math.sqrt(2)) ** 2 * f / (n - 2 * f)
 
 
 @pytest.mark.parametrize(("n", "f", "d", "nodes"), [(14, 6, 20, 65), (12, 5, 4, 45), (10, 4, 50, 38), (20, 3, 5, 62)])

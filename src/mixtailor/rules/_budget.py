@@ -1,12 +1,19 @@
-"""The nodes that an exact search may visit."""
+"""The nodes that an exact search may visit, and what is returned when they are spent."""
 
 from typing import Any
 
-__all__ = ["Budget"]
+from mixtailor._types import Floats, Integers
+from mixtailor.kernels.selection import by_neighbours, closest
+
+__all__ = ["Budget", "Exhausted", "neighbourhood"]
+
+
+class Exhausted(Exception):  # it ends a search and never leaves the rule
+    """The nodes of a search are spent."""
 
 
 class Budget:
-    """Counts the nodes of a search, and ends it when they are spent: an unproven result is never given.
+    """Counts the nodes of a search, and ends it when they are spent.
 
     Attributes
     ----------
@@ -14,16 +21,34 @@ class Budget:
         Nodes visited so far.
     """
 
-    def __init__(self, rule: Any, n: int) -> None:
-        self.rule, self.n, self.spent = rule, n, 0
+    def __init__(self, rule: Any) -> None:
+        self.rule, self.spent = rule, 0
 
     def spend(self) -> None:
         """Visit one more node."""
         if self.spent >= self.rule.budget:
-            f, name = self.rule.f, type(self.rule).__name__
-            raise RuntimeError(
-                f"{self.rule!r} needs more than its budget: {self.spent} nodes of the search on {self.n} rows are "
-                f"spent, and which {self.n - f} rows are best is not proven. Raise budget, or in place of {name} put "
-                f"NNM in front of a rule that needs no search: NNM(f={f}) >> Comed()."
-            )
+            raise Exhausted
         self.spent += 1
+
+
+def neighbourhood(distances: Floats, f: int) -> Integers:
+    r"""The n - f rows nearest to the row whose n - f nearest rows, itself included, are closest to it in squares.
+
+    Their mean is the result of a search that ran out of its budget. It needs no search, and its squared distance to
+    the honest mean is at most :math:`(1 + \sqrt 2)^2 f / (n - 2f)` honest variances. The proof has three steps. Let V
+    be the honest variance.
+
+    - Averaged over the honest rows, the sum of squared distances to all honest rows is 2 (n - f) V. So the least sum
+      over any n - f rows is no more, and the variance of the chosen rows about their own mean is at most 2 V.
+    - The mean of n - f rows of variance v and the mean of any n - 2f of them differ by at most
+      :math:`\sqrt{f v / (n - 2f)}`.
+    - The chosen rows and the honest rows share n - 2f rows or more; go through the mean of the shared ones.
+
+    Examples
+    --------
+    >>> rows = np.array([0.0, 1.0, 2.0, 9.0, 9.5])
+    >>> neighbourhood(np.abs(rows[:, None] - rows), f=2)
+    array([0, 1, 2])
+    """
+    order, _ = by_neighbours(distances, len(distances) - f - 1)
+    return closest(distances[order[0]], len(distances) - f)

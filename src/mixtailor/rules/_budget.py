@@ -8,8 +8,8 @@ from mixtailor.kernels.selection import by_neighbours, closest
 __all__ = ["Budget", "Exhausted", "neighbourhood"]
 
 
-class Exhausted(Exception):  # it ends a search and never leaves the rule
-    """The nodes of a search are spent."""
+class Exhausted(Exception):
+    """The nodes of a search are spent. It never leaves the rule."""
 
 
 class Budget:

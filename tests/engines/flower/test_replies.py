@@ -97,7 +97,7 @@ def test_the_model_stays_as_it_was_where_more_than_f_are_bad(kind):
     assert arrays is sent
     assert metrics["mixtailor-skipped"] == 1 and metrics["mixtailor-rule"] == -1
     assert any("the model stays as it was: 1 reply is bad of 9, and f = 0" in line for line in lines)
-    assert strategy._velocity == {}
+    assert strategy.steps.moments == {}
 
 
 def test_two_of_nine_may_be_bad_and_three_may_not():

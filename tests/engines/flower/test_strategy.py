@@ -99,7 +99,7 @@ def test_learning_rate_and_momentum():
 
 
 def test_claimed_examples_count_only_where_the_user_says_so_and_are_capped():
-    """With a cap the mean is FedAvg's, of claims cut at the cap; without one, claims change nothing."""
+    """With a cap a difference counts as often as its claim is the median claim, up to the cap."""
     claims = dict(zip(NODES, [1, 2, 3, 4, 5, 6, 7, 8, 1e6], strict=True))
 
     def spoil(messages, _replies):
@@ -108,9 +108,31 @@ def test_claimed_examples_count_only_where_the_user_says_so_and_are_capped():
     arrays, _, replies = played(RobustStrategy(mt.Mean()), spoil)
     rows = differences(replies, OWN)
     np.testing.assert_allclose(moved(arrays), rows.mean(axis=0), atol=3e-7)
-    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=8), spoil)
-    weights = np.minimum([claims[node] for node in replies], 8.0)
-    np.testing.assert_allclose(moved(arrays), weights @ differences(replies, OWN) / weights.sum(), atol=3e-7)
+    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=1.5), spoil)
+    weights = np.minimum(np.array([claims[node] for node in replies]) / 5, 1.5)
+    np.testing.assert_allclose(moved(arrays), weights @ differences(replies, OWN) / 9, atol=3e-7)
+
+
+@pytest.mark.parametrize("claim", [1e6, 1e9, 0.0])
+def test_two_of_eleven_that_lie_about_their_examples_do_not_freeze_training(claim):
+    """Honest clients moved by 1 and claim 100 each; over the mean of claims, their step was 0.0003."""
+    grid, own = LocalGrid(range(1, 12)), {"w": np.zeros(3, np.float32)}
+    strategy = RobustStrategy(mt.Comed(), examples_cap=1e6)
+    messages = asked(strategy, own, grid=grid)
+    replies = [
+        reply(message, {"w": np.ones(3, np.float32)}, **{"num-examples": claim if node < 3 else 100})
+        for node, message in messages.items()
+    ]
+    arrays, _ = strategy.aggregate_train(1, replies)
+    np.testing.assert_allclose(arrays_of(arrays)["w"], 1.0)
+
+
+def test_where_most_claim_nothing_claims_do_not_count():
+    def spoil(messages, _replies):
+        return {n: reply(messages[n], trained(OWN, n), **{"num-examples": 100 * (n < 30)}) for n in messages}
+
+    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=2), spoil)
+    np.testing.assert_allclose(moved(arrays), differences(replies, OWN).mean(axis=0), atol=3e-7)
 
 
 def test_where_claims_count_a_client_without_one_is_at_fault():
@@ -237,16 +259,31 @@ def test_metrics_of_the_users_own_do_not_stop_aplayed():
     assert any("could not be aggregated (KeyError" in line for line in lines)
 
 
+def evaluated(strategy):
+    return list(strategy.configure_evaluate(1, record(OWN), ConfigRecord(), LocalGrid()))
+
+
 def test_evaluation_survives_broken_replies():
-    messages = list(asked(strategy := RobustStrategy(mt.Comed()), OWN).values())
+    messages = evaluated(strategy := RobustStrategy(mt.Comed()))
     good = [reply(message, {}, accuracy=0.9) for message in messages[:5]]
     bad = [
         Message(Error(code=1, reason=None), reply_to=messages[5]),
         Message(RecordDict(), reply_to=messages[6]),
         Message(RecordDict({"m": MetricRecord({"accuracy": float("nan"), "x": [1]})}), reply_to=messages[7]),
+        None,
+        "not a message",
     ]
     assert strategy.aggregate_evaluate(1, [*bad, *good]) == {"loss": 0.5, "accuracy": 0.9}
     assert strategy.aggregate_evaluate(1, bad[:1]) is None
+
+
+def test_in_evaluation_a_client_has_one_say_and_only_if_it_was_asked():
+    """One client that replies a hundred times decided every median; a client that was not asked, too."""
+    messages = evaluated(strategy := RobustStrategy(mt.Comed()))
+    good = [reply(message, {}, accuracy=0.9) for message in messages[:8]]
+    many = [reply(messages[8], {}, accuracy=1e9) for _ in range(100)]
+    foreign = Message(RecordDict({"metrics": MetricRecord({"accuracy": 1e9})}), dst_node_id=1, message_type="evaluate")
+    assert strategy.aggregate_evaluate(1, [*good, *many, *[foreign] * 100])["accuracy"] == 0.9
 
 
 def test_rules_that_need_something_to_trust_get_it():
@@ -262,13 +299,61 @@ def test_rules_that_need_something_to_trust_get_it():
         played(RobustStrategy(mt.FLTrust(), reference=lambda server_round, arrays: ArrayRecord()))
 
 
-def test_a_function_that_gives_up_does_not_stop_aplayed():
+@pytest.mark.parametrize("error", [ArithmeticError, RuntimeError, TypeError, IndexError, MemoryError])
+def test_a_rule_that_fails_on_what_clients_sent_does_not_stop_the_run(error):
+    """Whatever it raises; in the round after, it is as if nothing had happened."""
+
     def fails(rows):
-        raise ArithmeticError("no solution")
+        if rows.max() > 1e6:
+            raise error("no solution")
+        return np.median(rows, axis=0)
+
+    def spoil(messages, replies):
+        return {**replies, 11: reply(messages[11], {**OWN, "fc.bias": np.full(5, 1e7, np.float32)})}
+
+    strategy = RobustStrategy(mt.MixTailor([fails]))
+    with logged() as lines:
+        arrays, metrics, _ = played(strategy, spoil)
+    assert metrics["mixtailor-skipped"] == 1 and not moved(arrays).any()
+    assert any(f"failed on what clients sent ({error.__name__}: no solution)" in line for line in lines)
+    assert played(strategy, server_round=2)[1]["mixtailor-skipped"] == 0
+
+
+def test_mistakes_of_the_server_are_raised_before_a_model_is_sent():
+    """A rule that fails on harmless updates fails always: the run must not go on without a step for ever."""
+
+    def fails(rows):
+        raise TypeError("a bug")
+
+    with pytest.raises(TypeError, match="a bug"):
+        asked(RobustStrategy(mt.MixTailor([mt.Comed(), mt.NNM(f=1) >> fails])), OWN)
+    with pytest.raises(ValueError, match="needs the server's own update"):
+        asked(RobustStrategy(mt.FLTrust()), OWN)
+
+
+def test_a_tracker_that_fails_does_not_stop_the_run():
+    class Full:
+        def log(self, step, values):
+            raise OSError("no space left on device")
 
     with logged() as lines:
-        assert played(RobustStrategy(mt.NNM(f=1) >> fails))[1]["mixtailor-skipped"] == 1
-    assert any("a function of yours gave up on what clients sent: no solution" in line for line in lines)
+        assert played(RobustStrategy(mt.Comed(), tracker=Full()))[1]["mixtailor-skipped"] == 0
+    assert any("The tracker failed (OSError: no space left" in line for line in lines)
+
+
+@pytest.mark.parametrize("rule", [mt.SMEA(f=5, budget=20), mt.MDA(f=5, budget=100)], ids=repr)
+def test_a_spent_search_is_in_the_metrics_and_stops_nothing(rule):
+    """Gaussian replies of f clients make a search long: a step is taken all the same, and by a rule of the pool."""
+    grid, own = LocalGrid(range(1, 31)), {"w": np.zeros(20, np.float32)}
+    strategy = RobustStrategy(mt.MixTailor([rule]))
+    messages = asked(strategy, own, grid=grid)
+    rng = np.random.default_rng(0)
+    replies = [reply(sent, {"w": rng.normal(size=20).astype(np.float32)}) for sent in messages.values()]
+    with logged() as lines:
+        _, metrics = strategy.aggregate_train(1, replies)
+    assert metrics["mixtailor-fallback"] == 1 and metrics["mixtailor-rule"] == 0 and metrics["mixtailor-skipped"] == 0
+    assert any("the search spent its budget" in line for line in lines)
+    assert played(RobustStrategy(mt.Comed()))[1]["mixtailor-fallback"] == 0
 
 
 def test_a_model_that_would_overflow_is_not_taken():
@@ -276,7 +361,7 @@ def test_a_model_that_would_overflow_is_not_taken():
     huge = {**OWN, "fc.bias": np.full(5, 3e38, np.float32)}
     strategy = RobustStrategy(mt.Mean(), learning_rate=10.0, momentum=0.5)
     arrays, metrics, _ = played(strategy, lambda messages, _: {n: reply(messages[n], huge) for n in messages})
-    assert metrics["mixtailor-skipped"] == 1 and strategy._velocity == {}
+    assert metrics["mixtailor-skipped"] == 1 and strategy.steps.moments == {}
     np.testing.assert_array_equal(arrays["fc.bias"], OWN["fc.bias"])
 
 

@@ -12,6 +12,17 @@ except ImportError:  # pragma: no cover  # with flwr installed, nothing to see
 
 from mixtailor.engines.flower.collusion import Colluding
 from mixtailor.engines.flower.mods import FAULTS, byzantine_mod, malformed_mod
+from mixtailor.engines.flower.optimizers import Adagrad, Adam, ServerOptimizer, Yogi
 from mixtailor.engines.flower.strategy import RobustStrategy
 
-__all__ = ["FAULTS", "Colluding", "RobustStrategy", "byzantine_mod", "malformed_mod"]
+__all__ = [
+    "FAULTS",
+    "Adagrad",
+    "Adam",
+    "Colluding",
+    "RobustStrategy",
+    "ServerOptimizer",
+    "Yogi",
+    "byzantine_mod",
+    "malformed_mod",
+]

@@ -8,6 +8,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from mixtailor._types import Array as Values
+from mixtailor._types import Floats
 from mixtailor.engines.flower.arrays import Model, shown, view
 from mixtailor.intake import Arrival
 from mixtailor.intake.arrays import discrete_result
@@ -15,7 +16,7 @@ from mixtailor.intake.layout import named
 from mixtailor.storage import Layers, Rows, flat_rows
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Claims", "Collected", "collect"]
+__all__ = ["Claims", "Collected", "answers", "check_reference", "collect", "readable"]
 
 NO_REPLY = "without a reply in time"
 
@@ -29,7 +30,7 @@ class Claims:
     key : str
         Its name among the client's metrics.
     cap : float or None
-        Claims count up to this number; None, and they do not count at all.
+        Claims count up to this multiple of their median; None, and they do not count at all.
     most : float
         A claim above this is a fault.
     """
@@ -39,7 +40,7 @@ class Claims:
     most: float
 
     def of(self, content: RecordDict) -> float:
-        """The weight that a client asks for; a claim that cannot be is a fault."""
+        """The number of examples that a client claims; a claim that cannot be is a fault."""
         claimed = [record[self.key] for record in content.metric_records.values() if self.key in record]
         if not claimed:
             if self.cap is None:
@@ -48,7 +49,19 @@ class Claims:
         claim = claimed[0]
         if isinstance(claim, list) or not 0 <= claim <= self.most:  # NaN is not between
             raise Unfit(f"one with {self.key} = {shown(claim, 40)}, where a number from 0 to {self.most:g} is possible")
-        return 1.0 if self.cap is None else min(float(claim), self.cap)
+        return float(claim)
+
+    def scales(self, claimed: Sequence[float]) -> Floats | None:
+        """The factor of each difference: its claim over the median of all claims, up to the cap.
+
+        The median and not the mean: a few that claim much would make the mean as large as they like, and everybody
+        else's difference vanish. Where the median is zero, claims say nothing and do not count.
+        """
+        if self.cap is None:
+            return None
+        values = np.asarray(claimed, np.float64)
+        middle = float(np.median(values))
+        return np.minimum(values / middle, self.cap) if middle > 0 else np.ones(len(values))
 
 
 @dataclass
@@ -64,7 +77,7 @@ class Collected:
     contents : dict
         What each sound client sent besides.
     weights : dict
-        The weight that each sound client asks for.
+        The number of examples that each sound client claims.
     faults : dict
         What is wrong with the others, by place.
     absent, excused : list of int
@@ -82,14 +95,11 @@ class Collected:
     excused: list[int] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
-    def arrival(self, model: Model, *, models: bool, weighted: bool) -> Arrival:
+    def arrival(self, model: Model, *, models: bool, claims: Claims) -> Arrival:
         """The sound updates as differences to the model, read where they are."""
         places = sorted(self.rows)
         storage = _storage([self.rows[place] for place in places], model, models)
-        scales = None
-        if weighted:
-            claimed = np.array([self.weights[place] for place in places])
-            scales = claimed / claimed.mean() if claimed.any() else np.ones(len(places))
+        scales = claims.scales([self.weights[place] for place in places])
 
         def restore(result: Any, left: tuple[int, ...]) -> dict[str, Values]:
             parts: dict[str, Values] = dict(
@@ -101,10 +111,7 @@ class Collected:
             return parts
 
         def flatten(reference: ArrayRecord) -> Values:
-            try:
-                parts = _parts(reference, model)
-            except Unfit as error:
-                raise ValueError(f"The reference needs the arrays of the model, and is {error}.") from None
+            parts = check_reference(reference, model)
             base = model.arrays if models else {}
             return np.concatenate(
                 [(np.asarray(parts[name], np.float64) - base.get(name, 0.0)).reshape(-1) for name in model.floats]
@@ -130,18 +137,9 @@ def collect(
     dropouts : int
         How many absent clients are excused: they are no rows, and take nothing from f.
     """
-    by_node: dict[int, list[Message]] = {message.metadata.dst_node_id: [] for message in asked}
-    strangers = []
-    questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
-    for message in replies:
-        node = _sender(message, questions)
-        if node in by_node:
-            by_node[node].append(message)
-        else:
-            reason = f": {shown(message.error.reason)}" if message.has_error() else ""
-            strangers.append(f"{message.metadata.src_node_id}{reason}")
+    by_node, strangers = answers(replies, asked)
     silent = [node for node, sent in by_node.items() if not sent]
-    failed = [node for node, sent in by_node.items() if len(sent) == 1 and sent[0].has_error()]
+    failed = [node for node, sent in by_node.items() if len(sent) == 1 and _failed(sent[0])]
     excused = [*silent, *failed][:dropouts]
     found = Collected([node for node in by_node if node not in set(excused)])
     found.absent, found.excused, found.strangers = [*silent, *failed], excused, strangers
@@ -159,6 +157,32 @@ def collect(
     return found
 
 
+def answers(replies: Iterable[Message], asked: Sequence[Message]) -> tuple[dict[int, list[Message]], list[str]]:
+    """The replies of each client that was asked, and what is known of replies that nobody asked for."""
+    by_node: dict[int, list[Message]] = {message.metadata.dst_node_id: [] for message in asked}
+    questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
+    strangers = []
+    for message in replies:
+        try:
+            node = _sender(message, questions)
+            if node in by_node:
+                by_node[node].append(message)
+                continue
+            reason = f": {shown(message.error.reason)}" if message.has_error() else ""
+            strangers.append(f"{message.metadata.src_node_id}{reason}")
+        except Exception as error:  # something that is not a message at all
+            strangers.append(f"unknown: {type(error).__name__}: {shown(error)}")
+    return by_node, strangers
+
+
+def check_reference(reference: ArrayRecord, model: Model) -> dict[str, Values]:
+    """The arrays of the server's own reply; one that is not like the model is the caller's mistake."""
+    try:
+        return _parts(reference, model)
+    except Unfit as error:
+        raise ValueError(f"The reference needs the arrays of the model, and is {error}.") from None
+
+
 def _sender(message: Message, questions: dict[str, int]) -> int | None:
     """The client that a message is from. What it says of itself and what it answers must be in accord.
 
@@ -169,6 +193,21 @@ def _sender(message: Message, questions: dict[str, int]) -> int | None:
         return node if "" in questions else None
     owner = questions[question]
     return owner if message.has_error() or node == owner else None
+
+
+def _failed(message: Message) -> bool:
+    try:
+        return message.has_error()
+    except Exception:  # then it is no error but a fault, found when it is read
+        return False
+
+
+def readable(message: Message) -> bool:
+    """Whether a message has content that can be looked at."""
+    try:
+        return message.has_content() and isinstance(message.content, RecordDict)
+    except Exception:  # something that is not a message
+        return False
 
 
 def _content(messages: Sequence[Message]) -> RecordDict:

@@ -1,27 +1,28 @@
 """`RobustStrategy`: a rule in the place of Flower's weighted average."""
 
 import logging
+import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from mixtailor._checks import check_count, check_fraction, check_positive, listing, plural, refuse
-from mixtailor._types import Array as Values
-from mixtailor.engines.flower.arrays import Model
+from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.metrics import medians, scalars
-from mixtailor.engines.flower.replies import Claims, Collected, collect
-from mixtailor.engines.sources import source_of
+from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
+from mixtailor.engines.flower.refusals import refuse_mixing, refuse_sums, refuse_wrapper
+from mixtailor.engines.flower.rehearsal import rehearse
+from mixtailor.engines.flower.replies import Claims, Collected, answers, check_reference, collect, readable
+from mixtailor.engines.sources import source_of, trails_of
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Plain, as_rule
-from mixtailor.rules.part import walk
+from mixtailor.rules.base import as_rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 
@@ -45,6 +46,8 @@ class RobustStrategy(FedAvg):
 
     .. math:: v \leftarrow \mu v + \mathrm{AGG}(x_1 - w, \ldots, x_n - w), \qquad w \leftarrow w + \eta v
 
+    or, with a server optimiser, the step that it makes of AGG.
+
     Parameters
     ----------
     rule : rule or callable
@@ -53,6 +56,8 @@ class RobustStrategy(FedAvg):
         What clients reply with: their model after training, or its difference to the model they got.
     learning_rate, momentum : float
         The server's :math:`\eta` and :math:`\mu`; 1 and 0 by default.
+    server_optimizer : ServerOptimizer, optional
+        `Adam`, `Yogi` or `Adagrad` in the place of `learning_rate` and `momentum`, as FedOpt has them.
     dropouts : int
         How many clients of a round may fall silent or send an error without counting among the f.
     byzantine : int, optional
@@ -60,8 +65,8 @@ class RobustStrategy(FedAvg):
         round samples some of them, it is for the warning. Where it asks all, more than the rule tolerates is refused:
         a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
-        Weight differences by the number of examples that each client claims, up to this number. Claims are lies where
-        it pays: leave it out unless you trust them, and no weight counts.
+        Multiply each difference by the number of examples that its client claims over the median of all claims, up to
+        this factor, which is at least 1. Claims are lies where it pays: leave it out, and no claim counts.
     most_examples : float
         A claim above this, below 0 or not a number is a fault, whether or not claims count.
     reference : callable, optional
@@ -82,7 +87,12 @@ class RobustStrategy(FedAvg):
     A reply with a missing or extra array, another shape or kind of numbers, an unknown array type, NaN or infinity, an
     impossible claim of examples, an empty reply, an error or no reply in time quarantines the client, which is named in
     the log and in the metrics. More than f of them, and the model stays as it was. Arrays of whole numbers and truth
-    values keep their type: the lower median of the clients that are left.
+    values keep their type: the lower median of the clients that are left. Whatever clients send, the run goes on: a
+    rule that fails on it leaves the model as it was. The rule is tried on harmless updates before the first model is
+    sent, so that mistakes of the server's own are raised there.
+
+    Flower's wrappers for differential privacy, secure aggregation, and classes made of this one and of another strategy
+    of Flower are refused.
 
     Clients are sampled, and rules drawn, from the operating system's randomness; the draw happens when the replies are
     in. Client metrics are medians over the clients, unless `train_metrics_aggr_fn` or `evaluate_metrics_aggr_fn` say
@@ -90,7 +100,8 @@ class RobustStrategy(FedAvg):
 
     Metrics of a round: ``mixtailor-rule``, the place of the drawn rule in its pool (0 for a rule alone, -1 where no
     rule was applied); ``mixtailor-selected``, ``mixtailor-quarantined`` and ``mixtailor-absent``, node ids;
-    ``mixtailor-received``; ``mixtailor-skipped``; and with an audit trail, ``mixtailor-audit-round``.
+    ``mixtailor-received``; ``mixtailor-skipped``; ``mixtailor-fallback``, 1 where the search of `SMEA` or `MDA` spent
+    its budget and the neighbourhood's mean was returned; and with an audit trail, ``mixtailor-audit-round``.
     """
 
     def __init__(
@@ -100,6 +111,7 @@ class RobustStrategy(FedAvg):
         sends: Literal["models", "updates"] = "models",
         learning_rate: float = 1.0,
         momentum: float = 0.0,
+        server_optimizer: ServerOptimizer | None = None,
         dropouts: int = 0,
         byzantine: int | None = None,
         examples_cap: float | None = None,
@@ -119,8 +131,15 @@ class RobustStrategy(FedAvg):
         check_positive(name, "most_examples", most_examples)
         if byzantine is not None:
             check_count(name, "byzantine", byzantine, 0)
-        if examples_cap is not None:
-            check_positive(name, "examples_cap", examples_cap)
+        if examples_cap is not None and not 1 <= examples_cap < math.inf:  # NaN is not between
+            refuse(
+                f"{name} needs examples_cap >= 1, how many times the median of claims a claim may count, and got "
+                f"{examples_cap!r}."
+            )
+        if server_optimizer is not None and not isinstance(server_optimizer, ServerOptimizer):
+            refuse(f"{name} needs server_optimizer as Adam(), Yogi() or Adagrad() and got {server_optimizer!r}.")
+        if server_optimizer is not None and (learning_rate, momentum) != (1.0, 0.0):
+            refuse(f"{name} takes learning_rate and momentum or server_optimizer, not both: an optimiser has its own.")
         self.rule = as_rule(rule)
         warn_not_robust(self.rule)
         least = self.rule.min_rows()
@@ -135,22 +154,32 @@ class RobustStrategy(FedAvg):
             self.train_metrics_aggr_fn = medians
         if "evaluate_metrics_aggr_fn" not in options:
             self.evaluate_metrics_aggr_fn = medians
-        self.sends, self.learning_rate, self.momentum = sends, learning_rate, momentum
+        self.sends = sends
+        self.steps = Stepper(server_optimizer or Momentum(learning_rate=learning_rate, momentum=momentum))
         self.dropouts, self.byzantine, self.reference, self.tracker = dropouts, byzantine, reference, tracker
         self.claims = Claims(self.weighted_by_key, examples_cap, most_examples)
         self.public_seeds = frozenset(public_seeds)
         self._model: Model | None = None
         self._asked: list[Message] = []
-        self._velocity: dict[str, Values] = {}
+        self._evaluated: list[Message] = []
         self._warned: set[tuple[int, int]] = set()
+        self._rehearsed: set[int] = set()
         self._refuse_seeds(run_config or {}, "run_config")
         if isinstance(source_of(self.rule), SeededEntropy):
             _log.warning("The rule draws from a seed, which is for experiments only: who knows it knows every draw.")
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        refuse_mixing(cls, RobustStrategy)
+
+    def configure_fit(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Refused: what Flower's older workflows call, SecAgg+ among them."""
+        refuse_sums(type(self).__name__)
+
     def summary(self) -> None:
         """Log the settings."""
         _log.info("\t├──> mixtailor: %r, clients send %s", self.rule, self.sends)
-        _log.info("\t│\t└── server learning rate %g, momentum %g", self.learning_rate, self.momentum)
+        _log.info("\t│\t└── server: %r", self.steps.optimizer)
         super().summary()
 
     # A round: what goes out.
@@ -159,6 +188,7 @@ class RobustStrategy(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Remember the model, and ask clients to train it."""
+        refuse_wrapper(self)
         if self.fraction_train == 0.0:
             return []
         self._refuse_seeds(config, "the configuration that clients are sent")
@@ -166,7 +196,7 @@ class RobustStrategy(FedAvg):
         model = Model.of(arrays)
         known = {name: own.shape for name, own in self._model.arrays.items()} if self._model is not None else None
         if known != {name: own.shape for name, own in model.arrays.items()}:
-            self._velocity = {}  # another model has another momentum
+            self.steps.forget()
         self._model = model
         wanted = max(int(len(list(grid.get_node_ids())) * self.fraction_train), self.min_train_nodes)
         # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
@@ -175,6 +205,10 @@ class RobustStrategy(FedAvg):
         nodes = secrets.SystemRandom().sample(connected, wanted)
         _log.info("configure_train: sampled %d of %d clients", wanted, len(connected))
         self._warn_of_sampling(len(connected), wanted)
+        if wanted not in self._rehearsed:
+            d = sum(model.arrays[name].size for name in model.floats)
+            rehearse(self.rule, wanted, d, reference=self.reference is not None)
+            self._rehearsed.add(wanted)
         config["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         self._asked = list(self._construct_messages(record, nodes, MessageType.TRAIN))
@@ -225,7 +259,10 @@ class RobustStrategy(FedAvg):
         result, why = self._aggregated(server_round, collected)
         record = None
         if result is not None and result.update is not None:
-            record, why = self._stepped(result.update), "the next one would not be finite."
+            if self.steps.stepped(self._model, result.update):
+                record = self._model.with_values(result.update)
+            else:
+                why = "the next one would not be finite."
         if record is None:
             _log.warning("Round %d: the model stays as it was: %s", server_round, why)
         metrics = self._metrics(collected, result, skipped=record is None)
@@ -245,40 +282,21 @@ class RobustStrategy(FedAvg):
         if not collected.rows:
             return None, f"none of {plural(n, 'reply', 'replies')} is sound."
         reference = None if self.reference is None else self.reference(server_round, model.record)
-        arrival = collected.arrival(model, models=self.sends == "models", weighted=self.claims.cap is not None)
+        if reference is not None:
+            check_reference(reference, model)
+        arrival = collected.arrival(model, models=self.sends == "models", claims=self.claims)
         names = [str(node) for node in collected.nodes]
         try:
             result = rule.aggregate(arrival, workers=names, reference=reference, on_fault="skip")
-        except (ValueError, ArithmeticError) as error:
-            if not any(isinstance(part, Plain) for part in walk(rule)):  # nothing is known of what stops a function
+        except Exception as error:  # the rehearsal went well, so that what clients sent is to blame
+            if any(trail.ended for trail in trails_of(rule)):  # the disk of an audit log is not the clients' matter
                 raise
-            return None, f"a function of yours gave up on what clients sent: {error}"
+            _log.warning("Round %d: the rule failed on what clients sent.", server_round, exc_info=True)
+            return None, f"{rule!r} failed on what clients sent ({type(error).__name__}: {shown(error)})."
         if result.update is None:
             bad = plural(len(result.quarantined), "reply is", "replies are")
             return result, f"{bad} bad of {n}, and f = {rule.tolerates(n)}."
         return result, ""
-
-    def _stepped(self, answer: dict[str, Values]) -> ArrayRecord | None:
-        """The model after one step; None, and nothing is remembered, where it would not be finite."""
-        model = self._model
-        assert model is not None
-        velocity: dict[str, Values] = {}
-        with np.errstate(over="ignore", invalid="ignore"):  # looked for below
-            for name in model.floats:
-                step = answer[name]
-                if self.momentum:
-                    if name in self._velocity:
-                        step += step.dtype.type(self.momentum) * self._velocity[name]
-                    velocity[name] = step
-                    step = step * step.dtype.type(self.learning_rate)
-                elif self.learning_rate != 1.0:
-                    step *= step.dtype.type(self.learning_rate)
-                step += model.arrays[name].reshape(-1)
-                if not np.isfinite(step).all():
-                    return None
-                answer[name] = step
-        self._velocity = velocity
-        return model.with_values(answer)
 
     # What is told.
 
@@ -295,6 +313,7 @@ class RobustStrategy(FedAvg):
         metrics["mixtailor-quarantined"] = [collected.nodes[row] for row in sorted(gone)]
         metrics["mixtailor-absent"] = list(collected.absent)
         metrics["mixtailor-skipped"] = int(skipped)
+        metrics["mixtailor-fallback"] = int(bool(facts.get("fallback")))
         if isinstance(facts.get("round"), int):
             metrics["mixtailor-audit-round"] = facts["round"]  # type: ignore[assignment]  # an int, as just seen
         return metrics
@@ -327,16 +346,32 @@ class RobustStrategy(FedAvg):
                 else ", selected nodes " + listing(collected.nodes[row] for row in result.selected)
             )
             _log.info("Round %d: %r on %d clients%s", server_round, result.rule, result.n, chosen)
+            if result.facts.get("fallback"):
+                _log.warning("Round %d: the search spent its budget; the neighbourhood's mean was used.", server_round)
 
     def _track(self, step: int, values: Mapping[str, float]) -> None:
-        if self.tracker is not None:
+        if self.tracker is None:
+            return
+        try:
             self.tracker.log(step, values)
+        except Exception as error:  # it may trip over numbers that clients sent
+            _log.warning("The tracker failed (%s: %s).", type(error).__name__, shown(error))
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask clients to evaluate the model, and remember who was asked."""
+        self._evaluated = list(super().configure_evaluate(server_round, arrays, config, grid))
+        return self._evaluated
 
     # Evaluation.
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """The metrics of the clients that sent some."""
-        contents = [message.content for message in replies if message.has_content()]
+        """The metrics of the clients that sent some; a client has one say, and only if it was asked."""
+        by_node, strangers = answers(replies, self._evaluated)
+        for stranger in strangers:
+            _log.warning("Round %d: metrics that no asked client sent are left out (node %s).", server_round, stranger)
+        contents = [sent[0].content for sent in by_node.values() if len(sent) == 1 and readable(sent[0])]
         metrics = self._client_metrics(contents, self.evaluate_metrics_aggr_fn)
         if metrics is not None:
             self._track(server_round, scalars(metrics, "evaluate/"))

@@ -258,6 +258,11 @@ class AuditTrail:
         """Whether the secret has been revealed by `close`."""
         return self._closed
 
+    @property
+    def ended(self) -> bool:
+        """Whether it draws no more: closed, released, or given up after its disk failed."""
+        return self._log is None
+
     def draw(
         self,
         digests: Mapping[str, bytes],

@@ -1,0 +1,56 @@
+"""What of Flower does not go together with a rule, refused with a sentence before a model is sent."""
+
+import inspect
+from typing import NoReturn
+
+from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy.strategy import Strategy
+
+from mixtailor._checks import refuse
+
+__all__ = ["refuse_mixing", "refuse_sums", "refuse_wrapper"]
+
+
+def refuse_mixing(cls: type, own: type) -> None:
+    """Refuse a class that is made of `own` and of another strategy of Flower, whose part would be lost in silence."""
+    ours = (own, *own.__mro__, FedAvg, Strategy)
+    others = [base for base in cls.__mro__ if issubclass(base, Strategy) and base.__module__.startswith("flwr.")]
+    for other in others:
+        if other not in ours:
+            raise TypeError(
+                f"{cls.__name__} is made of {own.__name__} and of Flower's {other.__name__}, and what "
+                f"{other.__name__} does would be lost without a word: both decide what becomes of the replies. For "
+                f"Adam, Yogi or Adagrad at the server, write {own.__name__}(rule, server_optimizer=Adam(...)), from "
+                "mixtailor.engines.flower. For FedProx, send the clients ConfigRecord({'proximal-mu': ...}) as "
+                "train_config."
+            )
+
+
+def refuse_wrapper(own: object) -> None:
+    """Refuse to be called by one of Flower's wrappers for differential privacy.
+
+    A wrapper holds the strategy it wraps, and the strategy does not know of it. So the caller is looked at.
+    """
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
+    wrapper = None if caller is None else caller.f_locals.get("self")
+    if wrapper is own or not isinstance(wrapper, Strategy):
+        return
+    names = [base.__name__ for base in type(wrapper).__mro__ if base.__module__.startswith("flwr.")]
+    if any(name.startswith("DifferentialPrivacy") for name in names):
+        refuse(
+            f"{type(own).__name__} cannot be wrapped in {type(wrapper).__name__}. The wrapper reads and rewrites "
+            "replies before the quarantine sees them, so that one malformed client ends the run, and its noise is made "
+            "for a mean: a rule that selects updates may change by more when one client changes, and the promised "
+            "epsilon would not hold. Let clients add the noise themselves (flwr.clientapp.mod.LocalDpMod), or give up "
+            "one of the two protections."
+        )
+
+
+def refuse_sums(name: str) -> NoReturn:
+    """Refuse a workflow of secure aggregation, which shows the server a sum and nothing else."""
+    refuse(
+        f"{name} needs every client's update, and secure aggregation (SecAgg, SecAgg+) shows the server their sum "
+        "alone: no rule can tell a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
+        "(configure_fit) cannot run this strategy either way: call its start."
+    )

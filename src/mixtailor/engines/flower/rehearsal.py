@@ -1,0 +1,49 @@
+"""A rule tried on harmless updates before the first model is sent: what fails here is the server's own mistake."""
+
+import warnings
+
+import numpy as np
+
+from mixtailor.mixing import MixTailor
+from mixtailor.mixing.entropy import SystemEntropy
+from mixtailor.rules.base import Plain, Rule
+from mixtailor.rules.part import walk
+
+__all__ = ["rehearse"]
+
+_FEW = 16
+
+
+def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
+    """Apply every rule of a pool once to n updates that are alike. What it raises is raised here.
+
+    From then on an error comes from what clients sent, and does not end the run.
+
+    Parameters
+    ----------
+    rule : Rule
+    n, d : int
+        How many clients are asked, and how many real numbers the model has. Rules of ours are tried on few
+        coordinates; a function may need all of them.
+    reference : bool
+        Whether rounds will have a reference.
+
+    Examples
+    --------
+    >>> import mixtailor as mt
+    >>> rehearse(mt.Krum(f=2), 9, 1000, reference=False)
+    >>> rehearse(mt.FLTrust(), 9, 1000, reference=False)
+    Traceback (most recent call last):
+    ValueError: FLTrust needs the server's own update and got none. Give it with the call, as reference=.
+    """
+    members = rule.rules if isinstance(rule, MixTailor) else (rule,)
+    for member in members:
+        parts = list(walk(member))
+        audited = any(getattr(part, "audit", None) is not None for part in parts)  # every call of it is on the record
+        if audited or member.min_rows() > n:
+            continue
+        size = d if any(isinstance(part, Plain) for part in parts) else min(d, _FEW)
+        rows = np.cos(np.arange(n * size) ** 1.5).reshape(n, size).astype(np.float32)  # no generator is touched
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            member(rows, reference=rows[0] if reference else None, entropy=SystemEntropy())

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load = chosen.add_parser("load", help="aggregation in a loop, from threads and from forks")
     load.add_argument("--minutes", type=float, default=60.0)
     load.add_argument("--d", type=int, help="coordinates of each of twelve rows; the most that fit, by default")
-    for each in (rows, kills, damaged, load, *others):
+    flower = chosen.add_parser("flower", help="hostile Flower rounds: replies of every bad kind")
+    flower.add_argument("--count", type=int, default=10_000, help="how many rounds")
+    for each in (rows, kills, damaged, load, flower, *others):
         each.add_argument("--seed", type=int, default=0, help="what all cases follow from")
         each.add_argument("--state", type=Path, help="where to keep what was tried; the place to resume from")
         each.add_argument("--repeat", metavar="SEED", help="one case alone, by the seed that a failure names")

@@ -28,7 +28,8 @@ def test_a_run_verifies(log: Path) -> None:
         assert not trail.closed
     assert trail.closed and [draw.round for draw in draws] == list(range(20)) and not any(d.retry for d in draws)
     report = verify(log, commitment=published, pool=POOL)
-    assert report.ok and report.closed and report.problems == () and report.notes == ()
+    assert report.ok and report.closed and report.problems == ()
+    assert report.notes == ("20 rounds named no workers beforehand: whoever drew could choose who took part.",)
     assert [(found.index, found.key) for found in report.draws] == [(draw.index, draw.key) for draw in draws]
     assert {len(draw.key) for draw in draws} == {32} and len({draw.key for draw in draws}) == 20
     assert (report.run, report.version, report.commitment) == ("a run", __version__, published)
@@ -359,8 +360,10 @@ def test_proofs_are_of_the_last_round(log: Path) -> None:
             trail.draw(rows(number, 5 + number), pool=POOL)
             for worker, digest in rows(number, 5 + number).items():
                 receipt = trail.proof(worker)
-                assert receipt.holds(digest=digest) and receipt.entry == trail.head
+                assert receipt.holds(worker, number, digest=digest) and receipt.entry == trail.head
+                assert not receipt.holds(worker, number + 1) and not receipt.holds(worker + "x", number)
                 receipts.append(receipt)
+            assert list(trail.proofs()) == receipts[-5 - number :]
         with pytest.raises(KeyError, match="sent no row in round 2"):
             trail.proof("nobody")
     report = verify(log, receipts=receipts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 from pathlib import Path
@@ -19,7 +20,7 @@ LEVEL = 1e-6
 
 
 def test_the_draw_is_the_documented_formula(log: Path, tmp_path: Path) -> None:
-    """Index and key follow from secret, run, round and root by HMAC-SHA256, here written out."""
+    """Index and key follow from secret, run, round, root and absent workers by HMAC-SHA256, here written out."""
     trail = AuditTrail.start(log, POOL[:4], run="r")
     draw = trail.draw(rows(0), round=6, pool=POOL[:4])
     trail.release()
@@ -29,10 +30,11 @@ def test_the_draw_is_the_documented_formula(log: Path, tmp_path: Path) -> None:
     def field(data: bytes) -> bytes:
         return len(data).to_bytes(8, "big") + data
 
-    message = field(b"r") + field((6).to_bytes(8, "big")) + field(root)
-    block = hmac.digest(secret, field(b"mixtailor audited draw 1") + message + field(bytes(8)), "sha256")
+    given = hashlib.sha256(b"\x02" + field(root)).digest()
+    message = field(b"r") + field((6).to_bytes(8, "big")) + field(given)
+    block = hmac.digest(secret, field(b"mixtailor audited draw 2") + message + field(bytes(8)), "sha256")
     assert draw.index == block[0] >> 6, "four rules take two bits and no rejection"
-    assert draw.key == hmac.digest(secret, field(b"mixtailor audited key 1") + message, "sha256")
+    assert draw.key == hmac.digest(secret, field(b"mixtailor audited key 2") + message, "sha256")
 
 
 def test_audited_draws_are_uniform(log: Path, quick: None) -> None:

@@ -248,7 +248,7 @@ def test_a_revealed_secret_is_never_used_again(log: Path) -> None:
     with pytest.raises(RuntimeError, match="closed and its secret revealed"):
         AuditTrail.resume(log)
     assert log.stat().st_size == size and verify(log).ok
-    assert trail.proof("w0").holds(digest=rows(0)["w0"]), "a receipt can still be had"
+    assert trail.proof("w0").holds("w0", 0, digest=rows(0)["w0"]), "a receipt can still be had"
 
 
 def test_an_interrupted_closing_can_only_be_finished(log: Path, quick: None) -> None:

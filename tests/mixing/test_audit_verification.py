@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mixing.audit_logs import rows
 
 from mixtailor.mixing.audit import AuditTrail, Proof, Report, verify
-from mixtailor.mixing.audit.derivation import drawn_index, seal_of
+from mixtailor.mixing.audit.derivation import drawn_index, input_of, seal_of
 from mixtailor.mixing.audit.entries import (
     BEGINNING,
     FORMAT,
@@ -276,8 +276,8 @@ def test_other_probabilities_are_named(run: Run) -> None:
 
 def redraw(entry: Fields, secret: bytes) -> None:
     """Make an entry's rule follow from its round and root, as a forger with the secret can."""
-    weights = weights_of(ODDS, 16)
-    entry["index"] = drawn_index(secret, "a run", entry["round"], bytes.fromhex(entry["root"]), weights)
+    weights, given = weights_of(ODDS, 16), input_of(bytes.fromhex(entry["root"]), entry["absent"])
+    entry["index"] = drawn_index(secret, "a run", entry["round"], given, weights)
     entry["rule"] = POOL[entry["index"]]
 
 
@@ -360,7 +360,7 @@ def test_rules_that_the_rows_forbid_are_noticed(tmp_path: Path) -> None:
         (b"[" * 200_000 + b"\n", "it is not JSON"),
         (b'{"a":' * 100_000 + b"\n", "it is not JSON"),
         (b"1" * 10_000 + b"\n", "it is not JSON"),
-        (b'{"kind":"draw"}\n', 'field "entry" is missing'),
+        (b'{"kind":"draw"}\n', 'field "absent" is missing'),
         (b'{"kind":"evil"}\n', "its kind is none of"),
         (b'{"kind":["draw"]}\n', "its kind is none of"),
         (b'{"kind":NaN}\n', "it holds NaN"),
@@ -388,7 +388,7 @@ def test_foreign_lines_are_named(run: Run, line: bytes, sentence: str) -> None:
         (1, {"retry": 0}, '"retry" does not hold'),
         (1, {"root": "AB" * 32}, '"root" does not hold'),
         (1, {"rule": "\x1b[2J"}, '"rule" does not hold'),
-        (0, {"format": "mixtailor audit 2"}, "this version reads 'mixtailor audit 1'"),
+        (0, {"format": "mixtailor audit 1"}, "this version reads 'mixtailor audit 2'"),
         (0, {"pool": []}, '"pool" does not hold'),
         (0, {"pool": "Krum"}, '"pool" does not hold'),
         (0, {"probabilities": [0.5]}, "one number for each of the 16 rules"),
@@ -456,6 +456,7 @@ def test_the_report_reads_well(run: Run) -> None:
     assert lines[3:] == [
         "  note        The log was resumed 1 time, 0 of them after a half-written line.",
         "  note        1 draw repeated an earlier round from the same rows.",
+        "  note        7 rounds named no workers beforehand: whoever drew could choose who took part.",
     ]
     many = run.check([run.lines[0], *[b"x\n"] * 500])
     assert len(many.lines()) < 60 and many.lines()[-2].endswith("more.")

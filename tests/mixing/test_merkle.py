@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixtailor.mixing.audit import merkle
+from mixtailor.mixing.audit.entries import Drawn
 from mixtailor.mixing.audit.merkle import (
     Proof,
+    Tree,
     leaf_hash,
     leaves_of,
     node_hash,
-    path_of,
     root_along,
-    root_of,
 )
+from mixtailor.mixing.audit.receipts import Receipts, Received
 
 
 def digests_of(size: int) -> dict[str, bytes]:
@@ -30,29 +32,38 @@ def proof_of(size: int, index: int) -> Proof:
     """The proof of one worker among `size`."""
     digests = digests_of(size)
     workers, leaves = leaves_of(digests)
-    path = tuple(step.hex() for step in path_of(leaves, index))
+    tree = Tree(leaves)
+    path = tuple(step.hex() for step in tree.path(index))
     worker = workers[index]
-    return Proof("run", 3, "ab" * 32, worker, digests[worker].hex(), index, size, path, root_of(leaves).hex())
+    return Proof("run", 3, "ab" * 32, "cd" * 32, worker, digests[worker].hex(), index, size, path, tree.root.hex())
+
+
+def genuine(proof: Proof) -> bool:
+    """Whether it holds for the worker and the round that it names itself."""
+    return proof.holds(proof.worker, proof.round)
 
 
 def naive_root(leaves: list[bytes]) -> bytes:
-    """Level by level, an odd one carried up: another way to the same tree."""
-    while len(leaves) > 1:
-        pairs = [node_hash(left, right) for left, right in zip(leaves[::2], leaves[1::2], strict=False)]
-        leaves = pairs + ([leaves[-1]] if len(leaves) % 2 else [])
-    return leaves[0]
+    """Split at the largest power of two below n, as RFC 6962 words it: another way to the same tree."""
+    if len(leaves) == 1:
+        return leaves[0]
+    split = 1
+    while 2 * split < len(leaves):
+        split *= 2
+    return node_hash(naive_root(leaves[:split]), naive_root(leaves[split:]))
 
 
 @pytest.mark.parametrize("size", range(1, 41))
 def test_every_leaf_proves_itself_and_no_other(size: int) -> None:
     """Each of n leaves leads to the root from its own place, from no other place, and in no tree of another depth."""
     _, leaves = leaves_of(digests_of(size))
-    root = root_of(leaves)
+    tree = Tree(leaves)
+    root = tree.root
     assert root == naive_root(leaves)
     for index, leaf in enumerate(leaves):
-        path = path_of(leaves, index)
+        path = tree.path(index)
         assert root_along(leaf, index, size, path) == root
-        assert proof_of(size, index).holds()
+        assert genuine(proof_of(size, index))
         for other in range(-1, size + 1):
             assert other == index or root_along(leaf, other, size, path) != root
         assert root_along(leaf, index, size, [*path, leaf]) is None
@@ -64,7 +75,7 @@ def test_every_leaf_proves_itself_and_no_other(size: int) -> None:
 def test_any_changed_bit_breaks_a_proof(place: tuple[int, int], data: st.DataObject) -> None:
     """Flip one bit of the digest, the root, a step of the path or the name: it no longer holds."""
     proof = proof_of(*place)
-    assert proof.holds()
+    assert genuine(proof)
     kinds = ["digest", "root", "worker"] + ["path"] * bool(proof.path)
     kind = data.draw(st.sampled_from(kinds))
     bit = data.draw(st.integers(0, 255))
@@ -82,7 +93,7 @@ def test_any_changed_bit_breaks_a_proof(place: tuple[int, int], data: st.DataObj
         changed = replace(proof, digest=flip(proof.digest))
     else:
         changed = replace(proof, root=flip(proof.root))
-    assert not changed.holds()
+    assert not genuine(changed)
 
 
 def test_the_tree_is_worked_out_by_hand() -> None:
@@ -90,7 +101,7 @@ def test_the_tree_is_worked_out_by_hand() -> None:
     first, second, third = (hashlib.sha256(b"\x00" + body(name)).digest() for name in "abc")
     below = hashlib.sha256(b"\x01" + first + second).digest()
     _, leaves = leaves_of({"c": b"c" * 32, "a": b"a" * 32, "b": b"b" * 32})
-    assert root_of(leaves) == hashlib.sha256(b"\x01" + below + third).digest()
+    assert Tree(leaves).root == hashlib.sha256(b"\x01" + below + third).digest()
     assert leaf_hash("a", b"a" * 32) == first
 
 
@@ -106,19 +117,37 @@ def test_the_order_of_arrival_does_not_matter() -> None:
 
 
 def test_a_worker_checks_what_it_sent() -> None:
-    """The proof of another row, or of another root, is not the worker's."""
+    """The proof of another row, worker, round, run, root or set of expected workers is not the worker's."""
     proof = proof_of(5, 2)
-    sent = bytes.fromhex(proof.digest)
-    assert proof.holds(digest=sent, root=proof.root)
-    assert proof.holds(digest=bytes(32)) is proof.holds(root="0" * 64) is False
-    assert replace(proof, path=("00" * 32,) * 100).holds() is False
-    assert replace(proof, digest="no digits").holds() is replace(proof, worker="\ud800").holds() is False
+    who, sent = proof.worker, bytes.fromhex(proof.digest)
+    assert proof.holds(who, 3, digest=sent, root=proof.root, run="run", expectation="cd" * 32)
+    assert not proof.holds(who, 3, digest=bytes(32)) and not proof.holds(who, 3, root="0" * 64)
+    assert not proof.holds("worker 4", 3) and not proof.holds(who, 2) and not proof.holds(who, 3, run="other")
+    assert not proof.holds(who, 3, expectation="0" * 64)
+    assert not genuine(replace(proof, path=("00" * 32,) * 100))
+    assert not genuine(replace(proof, digest="no digits")) and not genuine(replace(proof, worker="\ud800"))
+
+
+def test_receipts_for_ten_thousand_workers_share_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n - 1 nodes are hashed for all of them; one tree for each took 800 seconds."""
+    counted = []
+
+    def counting(left: bytes, right: bytes) -> bytes:
+        counted.append(1)
+        return node_hash(left, right)
+
+    monkeypatch.setattr(merkle, "node_hash", counting)
+    received = Received({f"{number:05d}": number.to_bytes(32, "big") for number in range(10_000)})
+    entry = Drawn(1, "0" * 64, 0, False, 10_000, received.tree.root.hex(), (), 0, "Comed()")
+    receipts = list(Receipts("run", entry, "0" * 64, "0" * 64, received))
+    assert len(receipts) == 10_000 and len(counted) == 9_999
+    assert all(genuine(receipt) for receipt in receipts[::997])
 
 
 def test_proofs_travel_as_json() -> None:
     """A proof comes back as it was sent, up to the largest number that all readers hold; fields are in their order."""
     proof = proof_of(9, 4)
-    assert Proof.from_json(proof.to_json()) == proof and Proof.from_json(proof.to_json()).holds()
+    assert Proof.from_json(proof.to_json()) == proof and genuine(Proof.from_json(proof.to_json()))
     late = replace(proof, round=2**53 - 1)
     assert Proof.from_json(late.to_json()) == late
     assert list(json.loads(proof.to_json())) == sorted(vars(proof))
@@ -138,6 +167,7 @@ def test_proofs_travel_as_json() -> None:
         {"path": "ab"},
         {"path": ["zz" * 32]},
         {"worker": 3},
+        {"expectation": "0"},
         {"worker": "\x1b[2J"},
         {"extra": 1},
     ],

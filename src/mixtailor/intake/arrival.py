@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+from mixtailor._checks import refuse
 from mixtailor._types import Floats
 from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.rows import Rows
@@ -41,6 +42,8 @@ class Arrival:
         Called after each range of coordinates with the share of all that it was.
     tensors : bool
         Whether the updates are tensors of torch: a plain callable then gets one.
+    sent : callable, optional
+        From the index of an update to the digest of all that its worker sent, or None where nothing was sent.
     """
 
     storage: Rows
@@ -54,12 +57,17 @@ class Arrival:
     group: Group = ALONE
     watch: Callable[[float], None] | None = None
     tensors: bool = False
+    sent: Callable[[int], bytes | None] | None = None
 
-    def digests(self) -> list[bytes]:
-        """The SHA-256 of each sound update's coordinates, in the type and order in which they arrived."""
-        digests = []
+    def digests(self) -> list[bytes | None]:
+        """For each of the n updates, the SHA-256 of all that its worker sent; None for a worker that sent nothing."""
+        if self.sent is not None:
+            return [self.sent(index) for index in range(self.n)]
+        if self.faults:
+            refuse("An audited draw needs what each worker sent, and of faulty updates nothing is kept here.")
+        digests: list[bytes | None] = []
         for row in range(len(self.received)):
-            digest = hashlib.sha256()
+            digest = hashlib.sha256(b"mixtailor coordinates 1\n")
             for part in self.storage.row_bytes(row):
                 digest.update(part)
             digests.append(digest.digest())

@@ -9,6 +9,7 @@ import torch
 from mixtailor._checks import refuse
 from mixtailor.intake.arrays import flattened, in_memory, is_array, read
 from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.digests import digest_of
 from mixtailor.intake.trees import Leaves, leaves_of, rebuilt
 from mixtailor.storage.device import DeviceRows, TensorLayer
 from mixtailor.storage.kinds import Kind
@@ -59,7 +60,10 @@ def receive_matrix_on_device(matrix: torch.Tensor, kind: Kind) -> Arrival:
     def flatten(reference: Any) -> Any:
         return storage.space.vector(flattened(kind, reference))
 
-    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten)
+    def sent(index: int) -> bytes:
+        return digest_of(matrix[index])
+
+    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, sent=sent)
 
 
 def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
@@ -84,7 +88,10 @@ def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, 
     def flatten(reference: Any) -> Any:
         return storage.space.vector(leaves.flatten(reference))
 
-    return Arrival(storage, leaves.received, faults, len(updates), restore, flatten)
+    def sent(index: int) -> bytes:
+        return digest_of(updates[index])
+
+    return Arrival(storage, leaves.received, faults, len(updates), restore, flatten, sent=sent)
 
 
 def _device(kind: Kind) -> torch.device:

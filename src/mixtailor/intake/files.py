@@ -13,6 +13,7 @@ from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.intake.arrays import restored
 from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
@@ -98,7 +99,10 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
             return vector
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
-    arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases))
+    def sent(index: int) -> bytes:
+        return file_digest(paths[index]) if _is_path(paths[index]) else digest_of(paths[index])
+
+    arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
     halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
     return Opened(arrival, halves, () not in kinds)
 

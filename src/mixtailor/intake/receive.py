@@ -7,6 +7,7 @@ from typing import Any
 from mixtailor._checks import refuse
 from mixtailor.intake.arrays import flattened, in_memory, is_array, read, restored
 from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.digests import digest_of
 from mixtailor.intake.files import receive_files
 from mixtailor.intake.trees import leaves_of, receive_trees
 from mixtailor.kernels.space import addresses_of
@@ -89,4 +90,7 @@ def _receive_matrix(updates: Any) -> Arrival:
     def flatten(reference: Any) -> Any:
         return flattened(row, reference)
 
-    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, tensors=kind.library == "torch")
+    def sent(index: int) -> bytes:
+        return digest_of(updates[index])
+
+    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, tensors=kind.library == "torch", sent=sent)

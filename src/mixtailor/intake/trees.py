@@ -10,6 +10,7 @@ from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
+from mixtailor.intake.digests import digest_of
 from mixtailor.intake.layout import CommonStructure, Path, Structure, named, settle, structures_of
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.layers import Layers, flat_rows
@@ -193,8 +194,11 @@ def receive_trees(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]
             results[path] = restored(kinds[path], flat)
         return rebuilt(updates[leaves.layout.template], results)
 
+    def sent(index: int) -> bytes:
+        return digest_of(updates[index])
+
     tensors = all(kind.library == "torch" for kind in kinds.values())
-    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten, tensors=tensors)
+    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten, tensors=tensors, sent=sent)
 
 
 def _flat(leaves: Leaves, path: Path) -> Any:

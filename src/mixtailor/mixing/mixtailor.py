@@ -1,7 +1,6 @@
 """MixTailor: one rule a round, drawn after the updates arrived."""
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -314,12 +313,9 @@ class _Key:
         return self.value
 
 
-def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes]:
-    """The digest of every received row by worker; a row that is no update at all, by what is wrong with it."""
-    label = {row: shown(names[row]) if names else str(row) for row in range(arrival.n)}
-    if len(set(label.values())) < arrival.n:
+def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes | None]:
+    """The digest of what each worker sent, faulty updates included; None for a worker that sent nothing."""
+    labels = [shown(name) for name in names] if names else [str(row) for row in range(arrival.n)]
+    if len(set(labels)) < arrival.n:
         refuse("An audited draw needs workers= with a different name for each update.")
-    digests = {label[row]: digest for row, digest in zip(arrival.received, arrival.digests(), strict=True)}
-    for row, why in arrival.faults.items():
-        digests[label[row]] = hashlib.sha256(f"faulty: {shown(why)}".encode()).digest()
-    return digests
+    return dict(zip(labels, arrival.digests(), strict=True))

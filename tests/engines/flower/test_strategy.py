@@ -1,6 +1,5 @@
 """The strategy: any rule on differences, what is refused and what is told."""
 
-import json
 import random
 import warnings
 
@@ -28,7 +27,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 import mixtailor as mt
 from mixtailor.engines.flower import RobustStrategy
 from mixtailor.mixing import mixtailor as mixtailor_module
-from mixtailor.mixing.audit import verify
 
 RULES = [
     mt.Krum(f=2),
@@ -155,28 +153,6 @@ def test_the_drawn_rule_is_in_the_metrics_by_its_place_and_in_the_log_by_its_nam
         assert bool(metrics["mixtailor-selected"]) == (place == 0)
         seen.add(place)
     assert len(seen) > 1  # all equal by chance: 3 times in 3^20
-
-
-def _without_a_reply(_messages, replies):
-    return {node: sent for node, sent in replies.items() if node != 33}
-
-
-def test_audited_rounds(tmp_path):
-    """The trail holds each round, with the digests of what clients sent, and verifies."""
-    pool = [mt.Krum(f=2), mt.Comed()]
-    path = tmp_path / "log"
-    places = []
-    with mt.AuditTrail.start(path, pool) as trail:
-        published = trail.commitment
-        strategy = RobustStrategy(mt.MixTailor(pool, audit=trail))
-        for server_round in (1, 2):
-            _, metrics, _ = played(strategy, _without_a_reply, server_round=server_round)
-            assert metrics["mixtailor-audit-round"] == server_round - 1
-            places.append(metrics["mixtailor-rule"])
-        receipt = trail.proof("11")
-    assert verify(path, commitment=published, receipts=[receipt]).ok
-    drawn = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [entry["index"] for entry in drawn if entry["kind"] == "draw"] == places
 
 
 def test_nothing_comes_from_a_seeded_generator(monkeypatch):

@@ -11,6 +11,7 @@ except ImportError:  # pragma: no cover  # with flwr installed, nothing to see
     raise MissingPackageError("The Flower adapter", "flwr", "flower") from None
 
 from mixtailor.engines.flower.collusion import Colluding
+from mixtailor.engines.flower.digests import digest_of_content
 from mixtailor.engines.flower.mods import FAULTS, byzantine_mod, malformed_mod
 from mixtailor.engines.flower.optimizers import Adagrad, Adam, ServerOptimizer, Yogi
 from mixtailor.engines.flower.strategy import RobustStrategy
@@ -24,5 +25,6 @@ __all__ = [
     "ServerOptimizer",
     "Yogi",
     "byzantine_mod",
+    "digest_of_content",
     "malformed_mod",
 ]

@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from mixtailor._types import Array as Values
 from mixtailor._types import Floats
 from mixtailor.engines.flower.arrays import Model, shown, view
+from mixtailor.engines.flower.digests import digest_of_replies
 from mixtailor.intake import Arrival
 from mixtailor.intake.arrays import discrete_result
 from mixtailor.intake.layout import named
@@ -82,6 +83,8 @@ class Collected:
         What is wrong with the others, by place.
     absent, excused : list of int
         Clients that sent nothing, or an error, and those of them that do not count.
+    messages : dict
+        All that each client sent, by its place in `nodes`.
     strangers : list of str
         Replies that nobody asked for.
     """
@@ -94,6 +97,7 @@ class Collected:
     absent: list[int] = field(default_factory=list)
     excused: list[int] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    messages: dict[int, list[Message]] = field(default_factory=dict)
 
     def arrival(self, model: Model, *, models: bool, claims: Claims) -> Arrival:
         """The sound updates as differences to the model, read where they are."""
@@ -117,8 +121,20 @@ class Collected:
                 [(np.asarray(parts[name], np.float64) - base.get(name, 0.0)).reshape(-1) for name in model.floats]
             )
 
-        faults = dict(self.faults)
-        return Arrival(storage, tuple(places), faults, len(self.nodes), restore, flatten, base=True, scales=scales)
+        def sent(place: int) -> bytes | None:
+            return digest_of_replies(self.messages[place])
+
+        return Arrival(
+            storage,
+            tuple(places),
+            dict(self.faults),
+            len(self.nodes),
+            restore,
+            flatten,
+            base=True,
+            scales=scales,
+            sent=sent,
+        )
 
 
 def collect(
@@ -144,6 +160,7 @@ def collect(
     found = Collected([node for node in by_node if node not in set(excused)])
     found.absent, found.excused, found.strangers = [*silent, *failed], excused, strangers
     for place, node in enumerate(found.nodes):
+        found.messages[place] = by_node[node]
         try:
             content = _content(by_node[node])
             weight = claims.of(content)

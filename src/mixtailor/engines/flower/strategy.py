@@ -19,10 +19,12 @@ from mixtailor.engines.flower.refusals import refuse_mixing, refuse_sums, refuse
 from mixtailor.engines.flower.rehearsal import rehearse
 from mixtailor.engines.flower.replies import Claims, Collected, answers, check_reference, collect, readable
 from mixtailor.engines.sources import source_of, trails_of
+from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import as_rule
+from mixtailor.rules.part import walk
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 
@@ -165,6 +167,9 @@ class RobustStrategy(FedAvg):
         self._warned: set[tuple[int, int]] = set()
         self._rehearsed: set[int] = set()
         self._refuse_seeds(run_config or {}, "run_config")
+        for part in walk(self.rule):
+            if isinstance(part, MixTailor) and part.audit is not None:
+                part.audit.check(part.rules, part.probabilities)
         if isinstance(source_of(self.rule), SeededEntropy):
             _log.warning("The rule draws from a seed, which is for experiments only: who knows it knows every draw.")
 
@@ -210,6 +215,9 @@ class RobustStrategy(FedAvg):
             rehearse(self.rule, wanted, d, reference=self.reference is not None)
             self._rehearsed.add(wanted)
         config["server-round"] = server_round
+        for trail in trails_of(self.rule):
+            trail.expect(str(node) for node in nodes)
+            config["mixtailor-audit-head"] = trail.head  # with it, a client can show who was expected
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         self._asked = list(self._construct_messages(record, nodes, MessageType.TRAIN))
         return self._asked

@@ -5,8 +5,10 @@ from them and from a secret that the commitment binds, and the log says so. At t
 `verify` repeats every draw from the log alone.
 """
 
+from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.mixing.audit.merkle import Proof
-from mixtailor.mixing.audit.trail import AuditTrail, Draw
+from mixtailor.mixing.audit.receipts import Draw
+from mixtailor.mixing.audit.trail import AuditTrail
 from mixtailor.mixing.audit.verification import Report, VerifiedDraw, verify
 
-__all__ = ["AuditTrail", "Draw", "Proof", "Report", "VerifiedDraw", "verify"]
+__all__ = ["AuditTrail", "Draw", "Proof", "Report", "VerifiedDraw", "digest_of", "file_digest", "verify"]

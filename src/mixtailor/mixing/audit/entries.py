@@ -1,4 +1,4 @@
-"""The lines of the log: four kinds of entry, one way to write each, and nothing else is read.
+"""The lines of the log: five kinds of entry, one way to write each, and nothing else is read.
 
 Each entry is one line of JSON with sorted keys and no spaces, and holds the SHA-256 of the line before it.
 """
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 from mixtailor.mixing.audit.merkle import is_hash
 from mixtailor.mixing.entropy import weights_of
 
-FORMAT = "mixtailor audit 1"
+FORMAT = "mixtailor audit 2"
 BEGINNING = "0" * 64
 LONGEST_LINE = 1 << 22
 LARGEST_NUMBER = 2**53  # what every JSON reader holds exactly
@@ -51,8 +51,21 @@ class Commitment(Entry):
 
 
 @dataclass(frozen=True)
+class Expected(Entry):
+    """The workers that a round asks, written down before anything is received."""
+
+    kind: ClassVar[str] = "expectation"
+
+    round: int
+    workers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Drawn(Entry):
-    """One draw: the round, the root over the received rows, and the rule by its place in the committed pool."""
+    """One draw: the round, the root over what was received, who was absent, and the rule by its place in the pool.
+
+    `rows` counts the workers of the round, absent ones included.
+    """
 
     kind: ClassVar[str] = "draw"
 
@@ -60,6 +73,7 @@ class Drawn(Entry):
     retry: bool
     rows: int
     root: str
+    absent: tuple[str, ...]
     index: int
     rule: str
 
@@ -87,7 +101,7 @@ class Closing(Entry):
     seal: str
 
 
-KINDS: Mapping[str, type[Entry]] = {kind.kind: kind for kind in (Commitment, Drawn, Resumed, Closing)}
+KINDS: Mapping[str, type[Entry]] = {kind.kind: kind for kind in (Commitment, Expected, Drawn, Resumed, Closing)}
 
 
 class EntryError(ValueError):
@@ -149,6 +163,12 @@ def _agree(entry: Entry) -> None:
         except ValueError as error:
             raise EntryError(str(error).rstrip(".")) from None
 
+    names = entry.workers if isinstance(entry, Expected) else entry.absent if isinstance(entry, Drawn) else ()
+    if list(names) != sorted(set(names)):
+        raise EntryError("its workers are not named once each and in order")
+    if isinstance(entry, Drawn) and entry.absent and entry.rows <= len(entry.absent):
+        raise EntryError("nobody of its round sent anything")
+
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
@@ -166,6 +186,11 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and len(value) > 0 and value.isprintable()
 
 
+def is_name(value: object) -> bool:
+    """The name of a worker: printable, and perhaps empty."""
+    return isinstance(value, str) and value.isprintable()
+
+
 def is_number(value: object) -> bool:
     """A whole number that every reader of JSON holds exactly."""
     return type(value) is int and 0 <= value < LARGEST_NUMBER
@@ -173,6 +198,10 @@ def is_number(value: object) -> bool:
 
 def _tuple_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, tuple) and len(value) > 0 and all(check(item) for item in value)
+
+
+def _perhaps_empty(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, tuple) and all(check(item) for item in value)
 
 
 def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -193,6 +222,8 @@ CHECKS: Mapping[str, Callable[[object], bool]] = {
     "retry": lambda value: type(value) is bool,
     "rows": is_number,
     "root": is_hash,
+    "workers": _tuple_of(is_name),
+    "absent": _perhaps_empty(is_name),
     "index": is_number,
     "rule": is_text,
     "dropped": is_number,

@@ -8,8 +8,17 @@ import os
 from dataclasses import dataclass
 
 from mixtailor._files import rename
-from mixtailor.mixing.audit.entries import BEGINNING, Closing, Commitment, Drawn, EntryError, decode, hash_of
+from mixtailor.mixing.audit.derivation import input_of
+from mixtailor.mixing.audit.entries import BEGINNING, Closing, Commitment, Drawn, EntryError, Expected, decode, hash_of
 from mixtailor.mixing.audit.store import LongLineError, Secret, lines_of, read_secret
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The workers that a round asks, and the hash of the entry that says so."""
+
+    workers: tuple[str, ...]
+    hash: str
 
 
 @dataclass
@@ -21,6 +30,7 @@ class History:
     head: str
     entries: int
     rounds: dict[int, str]
+    expected: dict[int, Expectation]
     latest: tuple[int, str] | None
     closing: Closing | None
     size: int
@@ -34,7 +44,7 @@ class History:
 
 def beginning(commitment: Commitment, line: bytes) -> History:
     """The state of a log that holds its commitment and nothing else."""
-    return History(commitment, hash_of(line), hash_of(line), 1, {}, None, None, len(line), b"")
+    return History(commitment, hash_of(line), hash_of(line), 1, {}, {}, None, None, len(line), b"")
 
 
 def read_history(path: str) -> History:
@@ -67,9 +77,12 @@ def _follow(history: History | None, number: int, line: bytes) -> History:
         return beginning(entry, line)
     if isinstance(entry, Commitment) or history.closed:
         raise EntryError("a log has one commitment, and nothing after its closing")
+    if isinstance(entry, Expected):
+        history.expected[entry.round] = Expectation(entry.workers, hash_of(line))
     if isinstance(entry, Drawn):
-        history.rounds[entry.round] = entry.root
-        history.latest = entry.round, entry.root
+        given = input_of(bytes.fromhex(entry.root), entry.absent).hex()
+        history.rounds[entry.round] = given
+        history.latest = entry.round, given
     if isinstance(entry, Closing):
         history.closing = entry
     history.head = hash_of(line)

@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import final
 
 from mixtailor.mixing.entropy import framed
 
@@ -24,7 +25,7 @@ LONGEST_PATH = 64
 
 
 def leaf_hash(worker: str, digest: bytes) -> bytes:
-    """The leaf of one worker: its name and the SHA-256 of the row it sent."""
+    """The leaf of one worker: its name and the digest of what it sent."""
     return hashlib.sha256(b"\x00" + framed(worker, digest)).digest()
 
 
@@ -38,43 +39,57 @@ def leaves_of(digests: Mapping[str, bytes]) -> tuple[list[str], list[bytes]]:
     if not isinstance(digests, Mapping) or not digests:
         raise ValueError("A draw needs the digest of at least one row, by worker. Draw after the updates have arrived.")
     for worker, digest in digests.items():
-        if not isinstance(worker, str):
-            raise TypeError(f"Workers must be named by strings, and one is {worker!r}.")
-        if not worker.isprintable():
-            raise ValueError(f"The name of a worker must be printable text, and one is {worker!r}.")
+        check_name(worker)
         if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES:
             raise ValueError(f"The digest of worker {worker!r} must be the {DIGEST_BYTES} bytes of a SHA-256.")
     workers = sorted(digests)
     return workers, [leaf_hash(worker, digests[worker]) for worker in workers]
 
 
-def _split(size: int) -> int:
-    return 1 << ((size - 1).bit_length() - 1)
+def check_name(worker: object) -> None:
+    """Refuse a worker that is not named by printable text."""
+    if not isinstance(worker, str):
+        raise TypeError(f"Workers must be named by strings, and one is {worker!r}.")
+    if not worker.isprintable():
+        raise ValueError(f"The name of a worker must be printable text, and one is {worker!r}.")
 
 
-def root_of(leaves: Sequence[bytes]) -> bytes:
-    """The root of the tree over the leaves.
+@final
+class Tree:
+    """All nodes of the tree over some leaves, level by level, so that n paths cost n log n.
+
+    Pairs are hashed from the left, and a node without a partner moves up as it is: the same tree as one that splits at
+    the largest power of two.
 
     Examples
     --------
     >>> a, b, c = (leaf_hash(name, bytes(32)) for name in "abc")
-    >>> root_of([a, b, c]) == node_hash(node_hash(a, b), c)
-    True
+    >>> Tree([a, b, c]).root == node_hash(node_hash(a, b), c), Tree([a, b, c]).path(2) == [node_hash(a, b)]
+    (True, True)
     """
-    if len(leaves) == 1:
-        return leaves[0]
-    split = _split(len(leaves))
-    return node_hash(root_of(leaves[:split]), root_of(leaves[split:]))
+
+    def __init__(self, leaves: Sequence[bytes]) -> None:
+        self.levels = [list(leaves)]
+        while len(below := self.levels[-1]) > 1:
+            above = [node_hash(below[k], below[k + 1]) for k in range(0, len(below) - 1, 2)]
+            self.levels.append(above + below[len(below) - len(below) % 2 :])
+
+    @property
+    def root(self) -> bytes:
+        return self.levels[-1][0]
+
+    def path(self, index: int) -> list[bytes]:
+        """The hashes beside the way from a leaf up to the root, lowest first."""
+        found = []
+        for level in self.levels[:-1]:
+            if index ^ 1 < len(level):
+                found.append(level[index ^ 1])
+            index >>= 1
+        return found
 
 
-def path_of(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The hashes beside the way from a leaf up to the root, lowest first."""
-    if len(leaves) == 1:
-        return []
-    split = _split(len(leaves))
-    if index < split:
-        return [*path_of(leaves[:split], index), root_of(leaves[split:])]
-    return [*path_of(leaves[split:], index - split), root_of(leaves[:split])]
+def _split(size: int) -> int:
+    return 1 << ((size - 1).bit_length() - 1)
 
 
 def root_along(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
@@ -95,34 +110,39 @@ def root_along(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> byt
 
 @dataclass(frozen=True)
 class Proof:
-    """A worker's receipt: its row is among those that this round's draw was made from.
+    """A worker's receipt: what it sent is among that which this round's draw was made from.
 
     Parameters
     ----------
     run, round, entry : str, int, str
         The run, the round, and the hash of the log entry that holds the root. A log that is rewritten later no longer
         has that entry, and `verify` says so when it is given the receipt.
+    expectation : str
+        The hash of the entry that named the workers of this round before anything was received; zeros if none did.
     worker, digest : str, str
         The worker, and the SHA-256 of what it sent, in hexadecimal.
     index, size, path, root : int, int, tuple of str, str
-        The leaf's place among the workers sorted by name, how many there are, the hashes beside its way, and the root.
+        The leaf's place among the workers that sent something, sorted by name, how many there are, the hashes beside
+        its way, and the root.
 
     Examples
     --------
     >>> leaves = [leaf_hash(name, bytes(32)) for name in ("ann", "bob")]
-    >>> proof = Proof("run", 0, "0" * 64, "ann", "00" * 32, 0, 2, (leaves[1].hex(),), root_of(leaves).hex())
-    >>> proof.holds(), Proof.from_json(proof.to_json()) == proof
-    (True, True)
+    >>> root = Tree(leaves).root.hex()
+    >>> proof = Proof("run", 0, "0" * 64, "0" * 64, "ann", "00" * 32, 0, 2, (leaves[1].hex(),), root)
+    >>> proof.holds("ann", 0), proof.holds("bob", 0), proof.holds("ann", 1), Proof.from_json(proof.to_json()) == proof
+    (True, False, False, True)
 
     A worker compares with the digest of what it really sent.
 
-    >>> proof.holds(digest=bytes(32)), proof.holds(digest=b"1" * 32)
+    >>> proof.holds("ann", 0, digest=bytes(32)), proof.holds("ann", 0, digest=b"1" * 32)
     (True, False)
     """
 
     run: str
     round: int
     entry: str
+    expectation: str
     worker: str
     digest: str
     index: int
@@ -130,9 +150,33 @@ class Proof:
     path: tuple[str, ...]
     root: str
 
-    def holds(self, *, digest: bytes | None = None, root: str | None = None) -> bool:
-        """Whether the leaf leads to the root; with `digest` and `root` given, whether they are the ones."""
-        if (digest is not None and digest.hex() != self.digest) or (root is not None and root != self.root):
+    def holds(
+        self,
+        worker: str,
+        round: int,
+        *,
+        digest: bytes | None = None,
+        run: str | None = None,
+        expectation: str | None = None,
+        root: str | None = None,
+    ) -> bool:
+        """Whether this is the receipt of this worker for this round, and its leaf leads to its root.
+
+        Parameters
+        ----------
+        worker, round : str, int
+            Who asks, and of which round: the receipt of another worker or round does not hold.
+        digest : bytes, optional
+            The digest of what the worker really sent (`digest_of`).
+        run, expectation : str, optional
+            The run, and the `head` that the worker was given when it was asked.
+        root : str, optional
+            The root of the log's entry.
+        """
+        given = {"worker": worker, "round": round, "run": run, "expectation": expectation, "root": root}
+        if any(value is not None and value != getattr(self, name) for name, value in given.items()):
+            return False
+        if digest is not None and digest.hex() != self.digest:
             return False
         if len(self.path) > LONGEST_PATH:
             return False
@@ -160,7 +204,13 @@ class Proof:
             raise ValueError(f"A proof must have exactly the fields {', '.join(sorted(names))}.")
         path = found["path"]
         texts = [found["run"], found["worker"]]
-        hashes = [found["entry"], found["digest"], found["root"], *(path if isinstance(path, list) else [None])]
+        hashes = [
+            found["entry"],
+            found["expectation"],
+            found["digest"],
+            found["root"],
+            *(path if isinstance(path, list) else [None]),
+        ]
         counts = [found["round"], found["index"], found["size"]]
         if (
             not all(isinstance(text, str) and text.isprintable() for text in texts)

@@ -8,7 +8,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from mixtailor._files import atomic_write, new_file, rename
 from mixtailor.mixing.audit.entries import LONGEST_LINE, is_text
 from mixtailor.mixing.audit.merkle import is_hash
 
@@ -85,6 +87,33 @@ def read_secret(path: str) -> Secret:
     ):
         raise ValueError(f"{path} is not the secret of an audit trail, or is damaged.")
     return Secret(found["run"], bytes.fromhex(found["secret"]), found["revealed"])
+
+
+def create(path: str, secret: Secret, line: bytes) -> None:
+    """Write the files of a new run: its secret, and a log of one line. Neither may exist."""
+    for left in (path, path + ".secret"):
+        if os.path.lexists(left):
+            raise FileExistsError(f"{left} exists. Resume that run, or start this one under another name.")
+    # The secret takes its name last: whatever a crash leaves before that is not yet a run, or is a whole one.
+    waiting = Path(path + ".secret.new")
+    waiting.unlink(missing_ok=True)
+    with new_file(waiting, mode=0o600) as file:
+        file.write(secret.encode())
+    with atomic_write(path) as file:
+        file.write(line)
+    rename(waiting, path + ".secret")
+
+
+def replace_end(path: str, size: int, line: bytes) -> None:
+    """Put a line in the place of all that follows the first `size` bytes.
+
+    In one step, so that no crash can drop a half-written line without the record of it.
+    """
+    with open(path, "rb") as file:
+        whole = file.read(size)
+        mode = os.fstat(file.fileno()).st_mode & 0o777
+    with atomic_write(path, mode=mode) as replacement:
+        replacement.write(whole + line)
 
 
 class Lock:

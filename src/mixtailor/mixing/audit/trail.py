@@ -6,15 +6,13 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self, final
 
-from mixtailor._files import atomic_write, new_file, rename
+from mixtailor._files import atomic_write
 from mixtailor._version import __version__
-from mixtailor.mixing.audit.derivation import drawn_index, eligible, preaggregation_key, seal_of
+from mixtailor.mixing.audit.derivation import drawn_index, eligible, input_of, preaggregation_key, seal_of
 from mixtailor.mixing.audit.entries import (
     BEGINNING,
     FORMAT,
@@ -23,48 +21,28 @@ from mixtailor.mixing.audit.entries import (
     Commitment,
     Drawn,
     Entry,
+    Expected,
     Resumed,
     encode,
     hash_of,
-    is_number,
     is_text,
 )
-from mixtailor.mixing.audit.history import History, beginning, read_history, secret_of
-from mixtailor.mixing.audit.merkle import Proof, leaves_of, path_of, root_of
+from mixtailor.mixing.audit.history import Expectation, History, beginning, read_history, secret_of
+from mixtailor.mixing.audit.merkle import Proof, check_name
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of, needs_of
-from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, write_all
+from mixtailor.mixing.audit.receipts import Draw, Receipts, Received
+from mixtailor.mixing.audit.rounds import Rounds
+from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, create, replace_end, write_all
 from mixtailor.mixing.entropy import KEY_BYTES, weights_of
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What a round was given: the drawn rule's place in the pool, and the key for everything else that is random.
-
-    Parameters
-    ----------
-    index : int
-        The place of the drawn rule in the pool that was handed to `draw`.
-    key : bytes
-        32 bytes for pre-aggregation and for rules that draw themselves (`generator_of`); the same on a retry.
-    round : int
-        The round.
-    retry : bool
-        Whether this round had been drawn before, from the same rows.
-    """
-
-    index: int
-    key: bytes = field(repr=False)
-    round: int
-    retry: bool
 
 
 @final
 class AuditTrail:
     """Draws that anybody can check afterwards, in a log of JSON lines.
 
-    `start` makes the secret and the commitment, `draw` gives a rule for the rows in hand, `close` reveals the secret.
-    `commitment` is what to publish before training. A trail belongs to the process that opened it, and several threads
-    may share it.
+    `start` makes the secret and the commitment, `expect` names the workers of a round, `draw` gives a rule for the rows
+    in hand, `close` reveals the secret. `commitment` is what to publish before training. A trail belongs to the process
+    that opened it, and several threads may share it.
 
     Three files: the log at `path`; ``path.secret`` (mode 0600), which keeps the secret for a resumption and must not
     leave the server before the end; ``path.lock``, which keeps a second writer away.
@@ -77,10 +55,11 @@ class AuditTrail:
     >>> rows = {name: hashlib.sha256(name.encode()).digest() for name in ("ann", "bob", "cyn")}
     >>> with AuditTrail.start(path, pool) as trail:
     ...     published = trail.commitment
+    ...     asked = trail.expect([*rows, "dan"])
     ...     first = trail.draw(rows, pool=pool)
     ...     receipt = trail.proof("bob")
-    >>> first.round, first.retry, receipt.holds(digest=rows["bob"])
-    (0, False, True)
+    >>> first.round == asked, first.retry, receipt.holds("bob", 0, digest=rows["bob"])
+    (True, False, True)
 
     The log and what was published are enough to check it.
 
@@ -105,11 +84,9 @@ class AuditTrail:
         self._commitment = history.commitment_hash
         self._head = history.head
         self._entries = history.entries
-        self._rounds = history.rounds
-        self._last_round = max(history.rounds, default=-1)
+        self._rounds = Rounds(history)
         self._weights = history.commitment.weights
-        self._latest: tuple[int, str] | None = None
-        self._receipts: tuple[Drawn, str, dict[str, bytes]] | None = None
+        self._receipts: Receipts | None = None
         self._closed = False
         self._log: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
 
@@ -158,17 +135,7 @@ class AuditTrail:
         path = os.path.abspath(path)
         lock = Lock(path + ".lock")
         try:
-            for left in (path, path + ".secret"):
-                if os.path.lexists(left):
-                    raise FileExistsError(f"{left} exists. Resume that run, or start this one under another name.")
-            # The secret takes its name last: whatever a crash leaves before that is not yet a run, or is a whole one.
-            waiting = Path(path + ".secret.new")
-            waiting.unlink(missing_ok=True)
-            with new_file(waiting, mode=0o600) as file:
-                file.write(secret.encode())
-            with atomic_write(path) as file:
-                file.write(line)
-            rename(waiting, path + ".secret")
+            create(path, secret, line)
             return cls(path, lock, secret, beginning(first, line))
         except BaseException:
             lock.release()
@@ -202,14 +169,9 @@ class AuditTrail:
             half = history.half
             entry = Resumed(history.entries, history.head, __version__, len(half), hash_of(half))
             if half:
-                # One step for both, so that no crash can drop the half line without the record of it.
-                with open(path, "rb") as file:
-                    whole = file.read(history.size)
-                    mode = os.fstat(file.fileno()).st_mode & 0o777
-                with atomic_write(path, mode=mode) as replacement:
-                    replacement.write(whole + encode(entry))
+                replace_end(path, history.size, encode(entry))
             trail = cls(path, lock, secret, history)
-            trail._latest = history.latest
+            trail._rounds.latest = history.latest
             if half:
                 trail._advance(encode(entry))
             else:
@@ -263,9 +225,47 @@ class AuditTrail:
         """Whether it draws no more: closed, released, or given up after its disk failed."""
         return self._log is None
 
+    def check(self, pool: Sequence[object], probabilities: Iterable[float] | None = None) -> None:
+        """Raise a ValueError if the pool and the probabilities are not the committed ones."""
+        check_pool(names_of(list(pool)), self._first, range(len(self._first.pool)))
+        check_shares(probabilities, self._weights)
+
+    def expect(self, workers: Iterable[str], *, round: int | None = None) -> int:
+        """Write down whom a round asks, before anything is received; returns the number of the round.
+
+        Give each worker the `head` with what it is asked. A worker that then sends nothing enters the draw as absent,
+        by its name; one that was not expected cannot take part.
+
+        Parameters
+        ----------
+        workers : iterable of str
+            Their names.
+        round : int or None
+            A number larger than all before; None takes the next. The same workers again change nothing.
+        """
+        self._check_process()
+        names = tuple(workers)
+        for name in names:
+            check_name(name)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"A round expects at least one worker, each by a name of its own, and got {len(names)}.")
+        with self._mutex:
+            self._check_usable()
+            names = tuple(sorted(names))
+            number, known = self._rounds.to_expect(round, names)
+            if not known:
+                entry = Expected(self._entries, self._head, number, names)
+                if len(encode(entry)) > LONGEST_LINE:
+                    raise ValueError(
+                        f"The names of {len(names)} workers are more than an entry may hold. Shorten them."
+                    )
+                self._append(entry)
+                self._rounds.expected[number] = Expectation(names, self._head)
+            return number
+
     def draw(
         self,
-        digests: Mapping[str, bytes],
+        digests: Mapping[str, bytes | None],
         *,
         round: int | None = None,
         pool: Sequence[object],
@@ -275,11 +275,12 @@ class AuditTrail:
 
         Parameters
         ----------
-        digests : mapping from str to bytes
-            The SHA-256 of each row as received, by worker; faulty rows too.
+        digests : mapping from str to bytes or None
+            The SHA-256 of what each worker sent (`digest_of`), faulty updates too; None for a worker that sent nothing.
+            Workers that were expected and are not in it sent nothing, either.
         round : int or None
             A number larger than all before, or, with the same rows, one drawn before: a retry, which draws the same.
-            None takes the next.
+            None takes the round that is expected, or else the next.
         pool, probabilities
             What the caller is about to choose from: the committed pool, or those of its rules that this number of rows
             allows. Anything else is refused. The index returned is into this pool.
@@ -287,40 +288,42 @@ class AuditTrail:
         self._check_process()
         with self._mutex:
             self._check_usable()
-            workers, leaves = leaves_of(digests)
-            rows, root = len(workers), root_of(leaves)
+            received = Received({worker: digest for worker, digest in digests.items() if digest is not None})
+            root = received.tree.root
+            number, retry, absent = self._rounds.to_draw(round, root, digests)
+            rows, given = len(received.workers) + len(absent), input_of(root, absent)
             allowed = eligible(self._first.needs, len(self._first.pool), rows)
-            given = check_pool(names_of(list(pool)), self._first, allowed)
-            check_shares(probabilities, [self._weights[position] for position in given])
+            offered = check_pool(names_of(list(pool)), self._first, allowed)
+            check_shares(probabilities, [self._weights[position] for position in offered])
             bounds = [self._weights[position] for position in allowed]
             if sum(bounds) == 0:
                 raise ValueError(f"No rule of the pool that {rows} rows allow has a probability above zero.")
-            number, retry = self._number(round, root.hex())
-            position = allowed[drawn_index(self._secret.value, self.run, number, root, bounds)]
-            key = preaggregation_key(self._secret.value, self.run, number, root)
+            position = allowed[drawn_index(self._secret.value, self.run, number, given, bounds)]
+            key = preaggregation_key(self._secret.value, self.run, number, given)
             rule = self._first.pool[position]
-            entry = Drawn(self._entries, self._head, number, retry, rows, root.hex(), position, rule)
+            entry = Drawn(self._entries, self._head, number, retry, rows, root.hex(), absent, position, rule)
+            expectation = self._rounds.expectation(number)
             # Before it is written: an interruption after it must not leave the number free.
-            self._rounds[number] = entry.root
-            self._last_round = max(self._last_round, number)
+            self._rounds.settle(number, given.hex())
             self._append(entry)
-            self._latest = None
-            self._receipts = entry, self._head, {worker: digests[worker] for worker in workers}
-            return Draw(given.index(position), key, number, retry)
+            self._rounds.latest = None
+            asked = BEGINNING if expectation is None else expectation.hash
+            self._receipts = Receipts(self.run, entry, self._head, asked, received)
+            return Draw(offered.index(position), key, number, retry)
 
     def proof(self, worker: str) -> Proof:
         """The receipt of one worker for the round drawn last."""
+        return self._drawn_last().of(worker)
+
+    def proofs(self) -> Iterator[Proof]:
+        """The receipts of all workers that sent something, for the round drawn last."""
+        return iter(self._drawn_last())
+
+    def _drawn_last(self) -> Receipts:
         with self._mutex:
             if self._receipts is None:
                 raise RuntimeError("There is no round to prove yet: a proof is of the round drawn last by this trail.")
-            entry, entry_hash, digests = self._receipts
-            if worker not in digests:
-                raise KeyError(f"Worker {worker!r} sent no row in round {entry.round}.")
-            workers, leaves = leaves_of(digests)
-            index = workers.index(worker)
-            path = tuple(step.hex() for step in path_of(leaves, index))
-            digest = digests[worker].hex()
-            return Proof(self.run, entry.round, entry_hash, worker, digest, index, len(leaves), path, entry.root)
+            return self._receipts
 
     def close(self) -> None:
         """Sign off the length and reveal the secret. From here on it is never used again."""
@@ -335,7 +338,7 @@ class AuditTrail:
                 file.write(self._secret.encode())
             seal = seal_of(self._secret.value, self.run, self._entries + 1, self._head)
             secret = self._secret.value.hex()
-            self._append(Closing(self._entries, self._head, self._entries + 1, len(self._rounds), secret, seal))
+            self._append(Closing(self._entries, self._head, self._entries + 1, len(self._rounds.drawn), secret, seal))
             self._closed = True
             self._release()
 
@@ -366,7 +369,7 @@ class AuditTrail:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "released" if self._log is None else "open"
-        return f"<AuditTrail {self._path!r}: run {self.run!r}, {len(self._rounds)} rounds, {state}>"
+        return f"<AuditTrail {self._path!r}: run {self.run!r}, {len(self._rounds.drawn)} rounds, {state}>"
 
     def _check_process(self) -> None:
         # Outside the mutex, which a fork may have copied while another thread held it.
@@ -388,27 +391,6 @@ class AuditTrail:
                 "The secret of this log may have been revealed: its closing was begun and interrupted. Call close() to "
                 "finish it, and start a new log."
             )
-
-    def _number(self, round: int | None, root: str) -> tuple[int, bool]:
-        last = self._last_round
-        if round is None:
-            if self._latest is not None and self._latest[1] == root:
-                return self._latest[0], True
-            return last + 1, False
-        if isinstance(round, bool) or not hasattr(round, "__index__") or not is_number(round.__index__()):
-            raise ValueError(f"round must be an integer from 0 to 2^53 - 1, or None for the next, and is {round!r}.")
-        round = round.__index__()
-        known = self._rounds.get(round)
-        if known == root:
-            return round, True
-        if known is not None:
-            raise ValueError(
-                f"Round {round} was drawn already, from other rows. A round is drawn once: use round {last + 1}, or "
-                "None for the next."
-            )
-        if round < last:
-            raise ValueError(f"Round {round} comes before round {last}, which was drawn already. Rounds only go up.")
-        return round, False
 
     def _append(self, entry: Entry) -> None:
         line = encode(entry)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mixtailor._checks import plural
-from mixtailor.mixing.audit.derivation import drawn_index, eligible, preaggregation_key, seal_of
+from mixtailor.mixing.audit.derivation import drawn_index, eligible, input_of, preaggregation_key, seal_of
 from mixtailor.mixing.audit.entries import Closing, Commitment, Drawn, EntryError, Resumed, decode, hash_of
+from mixtailor.mixing.audit.expectations import check_expectations, check_receipts
 from mixtailor.mixing.audit.merkle import Proof, is_hash
 from mixtailor.mixing.audit.order import Line, order_problems
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of
@@ -138,8 +139,10 @@ def verify(
         notes.append("No published commitment was given: the log was checked against itself only.")
     secret, closing_problems = _closing(lines, first)
     draws, draw_problems = _draws(lines, first, secret)
-    problems += closing_problems + draw_problems + _receipt_problems(lines, first, receipts)
-    notes += _notes(lines, first)
+    expected_problems, expected_notes = check_expectations(lines)
+    receipt_problems, receipt_notes = check_receipts(lines, first, receipts)
+    problems += closing_problems + draw_problems + expected_problems + receipt_problems
+    notes += _notes(lines, first) + expected_notes + receipt_notes
     closed = isinstance(lines[-1].entry, Closing)
     return Report(path, tuple(problems), tuple(notes), lines[0].hash, first.run, first.version, draws, closed)
 
@@ -244,7 +247,7 @@ def _draws(
             if entry.round < latest:
                 problems.append(f"Round {entry.round} (entry {entry.entry}) comes after round {latest}: out of order.")
             latest = max(latest, entry.round)
-        elif before.root != entry.root:
+        elif (before.root, before.absent) != (entry.root, entry.absent):
             problems.append(
                 f"Round {entry.round} was replayed with other rows (entries {before.entry} and {entry.entry})."
             )
@@ -262,37 +265,20 @@ def _draws(
         if sum(bounds) == 0:
             problems.append(f"Round {entry.round} (entry {entry.entry}) has {entry.rows} rows, which allow no rule.")
         elif secret is not None:
-            root = bytes.fromhex(entry.root)
-            position = allowed[drawn_index(secret, first.run, entry.round, root, bounds)]
+            given = input_of(bytes.fromhex(entry.root), entry.absent)
+            position = allowed[drawn_index(secret, first.run, entry.round, given, bounds)]
             if position != entry.index:
                 problems.append(
                     f"Round {entry.round} (entry {entry.entry}) logs rule {entry.index}, and the secret and the rows "
                     f"give rule {position}: the draw was chosen, or the entry changed."
                 )
             elif entry.round not in verified:
-                key = preaggregation_key(secret, first.run, entry.round, root)
+                key = preaggregation_key(secret, first.run, entry.round, given)
                 verified[entry.round] = VerifiedDraw(entry.round, position, first.pool[position], key, 0)
             else:
                 again = verified[entry.round]
                 verified[entry.round] = VerifiedDraw(again.round, again.index, again.rule, again.key, again.retries + 1)
     return tuple(verified.values()), problems
-
-
-def _receipt_problems(lines: Sequence[Line], first: Commitment, receipts: Iterable[Proof]) -> list[str]:
-    entries = {line.hash: line.entry for line in lines}
-    problems = []
-    for receipt in receipts:
-        whose = f"The receipt of worker {receipt.worker!r} for round {receipt.round}"
-        entry = entries.get(receipt.entry)
-        if not receipt.holds():
-            problems.append(f"{whose} does not lead to its own root: the receipt is not genuine.")
-        elif receipt.run != first.run:
-            problems.append(f"{whose} is of run {receipt.run!r}, and this is the log of {first.run!r}.")
-        elif not isinstance(entry, Drawn):
-            problems.append(f"{whose} names an entry that the log no longer holds: it was changed or removed since.")
-        elif (entry.round, entry.root, entry.rows) != (receipt.round, receipt.root, receipt.size):
-            problems.append(f"{whose} does not agree with entry {entry.entry}: the receipt is not genuine.")
-    return problems
 
 
 def _notes(lines: Sequence[Line], first: Commitment) -> list[str]:

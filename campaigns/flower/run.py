@@ -1,0 +1,59 @@
+"""The campaign: hostile rounds by seed, in blocks that can be stopped and resumed."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from campaigns._ledger import Clock, Ledger, Tally, report
+from campaigns.flower.case import played
+
+BLOCK = 250
+
+
+def campaign(count: int, seed: int, *, state: Path | None = None) -> dict[str, Any]:
+    """So many cases, each of a hostile round and an honest one after it."""
+    ledger, clock = Ledger.opened(state, "flower", seed), Clock()
+    size = min(BLOCK, count)
+    for block in range(-(-count // size)):
+        if ledger.finished(block):
+            continue
+        ledger.add(block, _block(seed, block * size, min(size, count - block * size)))
+        ledger.seconds += clock.lap()
+        ledger.save(state)
+        print(f"{ledger.tried:,} tried, {ledger.failed} failed", file=sys.stderr, flush=True)
+    return report(ledger)
+
+
+def repeat(seed: str) -> list[str]:
+    """What one case breaks, by the seed that a failure names."""
+    first, second = map(int, seed.split(":"))
+    return _broken(first, second, Tally())
+
+
+def _broken(seed: int, index: int, tally: Tally) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pools that n shrinks, iterations that stop at their limit
+        try:
+            case, problems = played(np.random.default_rng([seed, index]))
+        except Exception as error:  # nothing that a client sends may stop the run
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            return [f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"]
+    tally.count(rule=type(case.strategy.rule).__name__, hostile=str(case.bad))
+    for kind in case.kinds:
+        tally.count(kind=kind)
+    return problems
+
+
+def _block(seed: int, start: int, size: int) -> Tally:
+    tally = Tally()
+    for index in range(start, start + size):
+        tally.tried += 1
+        for problem in _broken(seed, index, tally)[:1]:
+            tally.fail(f"{seed}:{index}", problem[:600])
+    return tally

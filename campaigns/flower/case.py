@@ -156,11 +156,9 @@ def judged(case: Case, arrays: ArrayRecord, metrics: dict[str, Any], kinds: list
     unnamed = [hostile[node] for node in proven - named]
     if unnamed and not metrics["mixtailor-skipped"]:
         problems.append(f"proven faults are not named: {unnamed}")
-    if (
-        len(kinds) <= case.f
-        and metrics["mixtailor-skipped"]
-        and case.n - min(len(absent), case.dropouts) >= 2 * case.f + 3
-    ):
+    counted = case.n - min(len(absent), case.dropouts)
+    tolerated = len(kinds) <= min(case.f, case.strategy.rule.tolerates(counted)) and counted >= 2 * case.f + 3
+    if tolerated and metrics["mixtailor-skipped"]:
         problems.append(f"a round with {kinds} of {case.n}, f = {case.f}, was skipped")
     if metrics["mixtailor-skipped"] and any((found[n] != case.model[n]).any() for n in found):
         problems.append("a skipped round changed the model")

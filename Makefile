@@ -60,6 +60,7 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns bombs
 	$(BIN)/python -m campaigns special
 	$(BIN)/python -m campaigns readme
+	$(BIN)/python -m campaigns flower
 	$(BIN)/python -m campaigns load
 	$(BIN)/python -m campaigns.hostile.run
 

@@ -21,10 +21,13 @@ def main() -> None:
         published = trail.commitment  # before training, where the server cannot take it back
         rule = mt.MixTailor(pool, audit=trail)
         random = np.random.default_rng(0)
+        receipts = []
         for _ in range(3):
+            trail.expect(names)  # before anything is received
             rule(random.normal(size=(5, 100)), workers=names)
+            receipts += trail.proofs()  # each worker checks its own and keeps it
         trail.close()
-        report = verify(log, commitment=published, pool=pool)
+        report = verify(log, commitment=published, pool=pool, receipts=receipts)
         print("holds" if report.ok else "does not hold", [draw.rule for draw in report.draws])
 
 

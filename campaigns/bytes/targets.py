@@ -188,6 +188,7 @@ def _log() -> tuple[bytes, bytes, str]:
         path, pool = Path(folder, "run.audit"), ["Krum(f=1)", "Comed()"]
         rows = {name: hashlib.sha256(name.encode()).digest() for name in ("ann", "bob", "cyn")}
         with AuditTrail.start(path, pool, run="a run") as trail:
+            trail.expect([*rows, "dan"])
             trail.draw(rows, pool=pool)
             secret = Path(f"{path}.secret").read_bytes()
             receipt = trail.proof("bob").to_json()

@@ -22,7 +22,7 @@ def test_an_error_that_leaves_the_strategy_is_found(monkeypatch: pytest.MonkeyPa
         raise ArithmeticError("planted")
 
     monkeypatch.setattr(strategy, "collect", fails)
-    assert run.repeat("1:0") == ["ArithmeticError: planted (test_flower.py:24)"]
+    assert run.repeat("1:0")[0].startswith("ArithmeticError: planted")
 
 
 def test_a_rule_that_follows_hostile_clients_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,8 @@ def test_an_error_that_leaves_the_strategy_is_found(monkeypatch: pytest.MonkeyPa
 
 def test_a_rule_that_follows_hostile_clients_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean in the place of every rule: some round ends far from the honest clients."""
-    import mixtailor as mt
     from campaigns.flower import case
 
-    monkeypatch.setattr(case, "rules", lambda _f: [mt.Mean()])
-    assert run._block(1, 0, 60).failures
+    monkeypatch.setattr(case, "rules", lambda _f: [lambda rows: rows.mean(axis=0)])
+    monkeypatch.setattr(case, "KINDS", {"far": KINDS["far"]})
+    assert run._block(1, 0, 30).failures

@@ -8,6 +8,7 @@ import mixtailor as mt
 from mixtailor.attacks import ALIE, BestResponse, KnowsPool, Tailored
 from mixtailor.attacks._evolution import evolve, first_below
 from mixtailor.attacks._frame import frame_of, principal
+from mixtailor.attacks._starts import SIMPLE
 from mixtailor.attacks.base import Scene
 from mixtailor.attacks.best_response import quantile
 from mixtailor.intake import receive
@@ -40,6 +41,25 @@ def test_the_value_is_the_expected_payoff_and_below_every_start(seed) -> None:
     tried, values = zip(*facts["history"], strict=True)
     assert list(tried) == sorted(tried) and list(values) == sorted(values, reverse=True)
     assert values[-1] == facts["value"]
+
+
+@pytest.mark.parametrize("mean", [0.1, 0.3, 1.0])
+def test_it_does_more_harm_than_a_scan_of_200_epsilons_and_every_default_start(mean) -> None:
+    """On the pool that we recommend, where simple attacks are hard to beat; recomputed from the rows."""
+    honest = rows(seed=4) - 0.5 + mean
+    server = mt.MixTailor(mt.default_pool(2))
+    gradient = honest.mean(axis=0)
+
+    def expected(sent):
+        results = np.array([rule(np.vstack([honest, sent])) for rule in server.rules])
+        found = payoff(results @ gradient, np.linalg.norm(results, axis=1), np.linalg.norm(gradient))
+        return float(np.dot(server.shares(12), found))
+
+    made = BestResponse(server).craft(honest, 2, rng=0)
+    assert made.facts["value"] == pytest.approx(expected(made.rows), abs=1e-6)
+    simple = [attack for attack in SIMPLE if attack.least_f() <= 2]
+    for start in (*map(Tailored, np.geomspace(1e-2, 1e2, 200)), *simple):
+        assert made.facts["value"] <= expected(start(honest, 2, rng=0)) + 1e-6, start
 
 
 def test_a_search_that_returns_its_start_says_so() -> None:

@@ -31,8 +31,20 @@ def test_counts_are_first_passages_and_sum_over_the_pool() -> None:
 def test_what_is_not_reached_counts_with_what_was_spent() -> None:
     """And is shown as not found."""
     found = attack_complexity(mt.Comed(), (0.01,), honest=5.0 + WEAK[:10], f=2, budget=40)
-    assert found.counts == ((None,),) and found.reached == (0,) and found.totals[0] >= 40
+    assert found.counts == ((None,),) and found.reached == (0,) and found.totals[0] == 2
     assert "not found" in str(found)
+
+
+def test_attacks_on_columnwise_rules_are_found_where_they_exist() -> None:
+    """Of ten instances, the median can be turned around in some: all of these have a count, at the finest angle too."""
+    reached = 0
+    for seed in range(10):
+        everyone = np.random.default_rng(seed).normal(size=(12, 5))
+        found = attack_complexity(mt.Comed(), (1.0, 1e-6), honest=everyone[4:], own=everyone[:4], f=4)
+        exact = OptimalTailored(mt.Comed()).craft(everyone[4:], 4, own=everyone[:4]).facts["feasible"]
+        assert (found.counts[0][1] is not None) == exact
+        reached += exact
+    assert 1 <= reached < 10
 
 
 def test_angles_are_checked() -> None:

@@ -128,3 +128,69 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="no opposite direction"):
         OptimalTailored(mt.Comed())(np.zeros((5, 3)), 1)
     assert repr(OptimalTailored(mt.Krum(2), rows="separate", model=np.zeros(3))).endswith("model=...)")
+
+
+def largest_lambda(rule, honest, own):
+    """By hand: each coordinate of the result can be anything between those for rows at minus and plus infinity."""
+    f, d = len(own), honest.shape[1]
+    g = rule(np.vstack([honest, own]))
+    low, high = (rule(np.vstack([honest, np.full((f, d), far)])) for far in (-1e9, 1e9))
+    ends = np.sort(np.stack([low, high]) / -g, axis=0)
+    least, most = ends[0].max(), ends[1].min()
+    return float(most) if most > max(least, 0.0) else None
+
+
+@pytest.mark.parametrize("form", ["equal", "separate"])
+@pytest.mark.parametrize("rule", [mt.Comed(), mt.TrimmedMean(4)])
+@pytest.mark.parametrize(("n", "d"), [(12, 5), (12, 10), (13, 5)])
+def test_columnwise_rules_are_solved_exactly(rule, n, d, form) -> None:
+    """20 instances each: an attack is found where one exists and nowhere else, at the best lambda."""
+    existing = 0
+    for seed in range(20):
+        everyone = 0.15 + np.random.default_rng(seed).normal(size=(n, d))
+        honest, own = everyone[4:], everyone[:4]
+        best = largest_lambda(rule, honest, own)
+        made = OptimalTailored(rule, rows=form).craft(honest, 4, own=own, rng=seed)
+        assert made.facts["feasible"] == (best is not None) and made.facts["evaluations"] == 2
+        if best is not None:
+            existing += 1
+            assert made.facts["lambda"] == pytest.approx(best, rel=1e-9)
+            g = rule(everyone)
+            np.testing.assert_allclose(rule(np.vstack([honest, made.rows])), -best * g, rtol=1e-7, atol=1e-9)
+    assert 2 <= existing < 20
+
+
+def test_where_no_row_reaches_the_ray_the_result_is_the_nearest_to_it() -> None:
+    """No point of the box of results is nearer to the opposite direction, by a scan of 20,000 of them."""
+    random = np.random.default_rng(3)
+    honest, own = 0.6 + random.normal(size=(8, 3)), 0.6 + random.normal(size=(4, 3))
+    rule = mt.Comed()
+    made = OptimalTailored(rule).craft(honest, 4, own=own)
+    g = rule(np.vstack([honest, own]))
+    assert not made.facts["feasible"]
+    low, high = (rule(np.vstack([honest, np.full((4, 3), far)])) for far in (-1e9, 1e9))
+    box = random.uniform(low, high, size=(20_000, 3))
+    cosines = box @ -g / np.linalg.norm(box, axis=1) / np.linalg.norm(g)
+    assert made.facts["angle"] >= math.pi - math.acos(cosines.max()) - 1e-9
+
+
+def test_a_trimmed_mean_of_too_few_has_no_largest_lambda() -> None:
+    """It trims one value at either end, and three rows are Byzantine."""
+    honest, own = instance(9, 3, 4, 0)
+    made = OptimalTailored(mt.TrimmedMean(1), highest=50.0).craft(honest, 3, own=own)
+    g = mt.TrimmedMean(1)(np.vstack([honest, own]))
+    np.testing.assert_allclose(mt.TrimmedMean(1)(np.vstack([honest, made.rows])), -50.0 * g, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("k", "seed"), [(None, 0), (9, 1)])
+def test_models_against_the_median(k, seed) -> None:
+    """The result is w0 - lambda (w - w0), on the rows that the attacker knows or supposes."""
+    random = np.random.default_rng(seed)
+    start = 10.0 * random.normal(size=5)
+    honest, own = start + 0.1 * random.normal(size=(8, 5)), start + 0.1 * random.normal(size=(4, 5))
+    made = OptimalTailored(mt.Comed(), k=k, model=start).craft(honest, 4, own=own, rng=0)
+    supposed = imputed(honest, own, k)
+    change = mt.Comed()(np.vstack([supposed, own])) - start
+    result = mt.Comed()(np.vstack([supposed, made.rows])) - start
+    assert made.facts["feasible"]
+    np.testing.assert_allclose(result, -made.facts["lambda"] * change, atol=1e-6)

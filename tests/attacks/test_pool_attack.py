@@ -53,6 +53,38 @@ def test_p3_is_minus_lambda_times_the_sum() -> None:
     assert made.facts["value"] == pytest.approx(worst(POOL, honest, own, made.rows), rel=1e-6)
 
 
+@pytest.mark.parametrize(("n", "f", "d"), [(9, 2, 5), (12, 2, 40), (13, 3, 20)])
+@pytest.mark.parametrize("mean", [0.0, 0.1, 0.5, 2.0])
+def test_p1_is_never_above_p3(n, f, d, mean) -> None:
+    """Without a filter P1 may send P3's rows: 48 instances, four pools each."""
+    pools = [
+        mt.MixTailor([mt.Krum(f), mt.Comed()]),
+        mt.MixTailor([mt.Comed(), mt.GeometricMedian(), mt.TrimmedMean(f)]),
+        mt.MixTailor([mt.NNM(f=f) >> mt.Comed(), mt.NNM(f=f) >> mt.GeometricMedian()]),
+        mt.MixTailor([mt.Mean(), mt.Krum(f)]),
+    ]
+    for seed, pool in enumerate(pools):
+        everyone = mean + np.random.default_rng([seed, n]).normal(size=(n, d))
+        honest, own = everyone[f:], everyone[:f]
+        first, third = (
+            PoolAttack(pool, problem=problem, budget=24).craft(honest, f, own=own, rng=seed).facts
+            for problem in ("P1", "P3")
+        )
+        assert first["value"] <= third["value"] and first["starts"]["P3"] == third["value"]
+
+
+def test_p3_searches_lambda_of_both_signs() -> None:
+    """Against a rule that steps along minus the mean, rows along the gradient do harm, and rows against it do not."""
+
+    def turned(matrix):
+        return -np.asarray(matrix).mean(axis=0)
+
+    everyone = rows(12, seed=3)
+    made = PoolAttack(mt.MixTailor([turned]), problem="P3", budget=40).craft(everyone[:10], 2, own=everyone[10:])
+    unattacked = float(turned(everyone) @ everyone.mean(axis=0))
+    assert made.facts["lambda"] < 0.0 and made.facts["value"] < unattacked
+
+
 def test_rules_that_can_be_broken_are() -> None:
     """The mean, without bound; Krum, by a row near the others; and the median is not."""
     honest = 0.3 + rows(seed=1) - 0.5

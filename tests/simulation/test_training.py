@@ -330,10 +330,22 @@ def test_flipped_labels_reach_the_gradients() -> None:
     assert not torch.equal(honest.weights, trained(Mean(), LabelFlip()).weights)
 
 
+def test_the_optimal_attack_turns_the_result_of_all_correct_rows() -> None:
+    """The paper's g has all n rows in it: the Byzantine workers' own gradients are computed for this attack."""
+    random = np.random.default_rng(0)
+    matrix = torch.from_numpy(random.normal(size=(12, 5)))
+    adversary = Adversary(OptimalTailored(Comed()), Settings(n=12, byzantine=4))
+    assert adversary.needs_own
+    wrong, facts = adversary.rows(matrix[:8], matrix[8:], 4, 0)
+    g, result = Comed()(matrix), Comed()(torch.cat([matrix[:8], wrong]))
+    assert facts["feasible"] and torch.allclose(result, -facts["lambda"] * g)
+    assert not torch.allclose(Comed()(matrix[:8]), g)
+
+
 def test_an_attacker_that_sees_k_rows_gets_its_own() -> None:
     """``OptimalTailored(k=4)`` is ``Sees(4) | OptimalTailored()``: the same rows, and data for those who lie."""
     own = OptimalTailored(Comed(), k=4, budget=20)
-    assert own.needs_own() and not OptimalTailored(Comed(), budget=20).needs_own()
+    assert own.needs_own()
     options = {"n": 7, "byzantine": 2, "rounds": 2, "batch": 4, "learning_rate": 0.1, "evaluate_every": 2}
     same = Sees(4) | OptimalTailored(Comed(), budget=20)
     first, second = (

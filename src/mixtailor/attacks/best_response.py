@@ -24,6 +24,7 @@ _Value = Callable[[Floats], float]
 
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
+_LEAST, _MOST = 1e-2, 1e2  # the epsilons of the scan
 _GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
 STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
@@ -36,22 +37,23 @@ class BestResponse(Attack):
         \lVert g \rVert)}, \qquad
         b_j = \bar x + e^{s_j} (b_j^0 - \bar x) + \rho \sum_k \theta_{jk} v_k
 
-    The search starts from simple attacks and moves the rows of the best of them, :math:`b^0`, in the span of a few
-    telling directions :math:`v_k` of length one: the mean, the deviation of each coordinate, the same against the
-    mean's signs, and the leading principal directions. :math:`\rho` is the honest rows' distance to their mean. First
-    all rows move together, then in groups.
+    The search starts from simple attacks and from a scan of the tailored attack's epsilon. It moves the rows of the
+    best of them, :math:`b^0`, in the span of a few telling directions :math:`v_k` of length one: the mean, the
+    deviation of each coordinate, the same against the mean's signs, and the leading principal directions.
+    :math:`\rho` is the honest rows' distance to their mean. First all rows move together, then in groups.
 
     Parameters
     ----------
     target : Rule
         The rule, or the MixTailor with its probabilities, that the server uses.
     budget : int
-        How many candidates to try, starts included; each is tried on every rule of the pool.
+        How many candidates to try, starts included; each is tried on every rule of the pool. Up to half of them are
+        the scan: epsilons from 0.01 to 100, equally spaced in their logarithm.
     quantile : float, optional
         Make this quantile of the payoff over the draw small, in place of the expectation: 1 is the worst payoff for
         the attacker.
     starts : sequence of Attack, optional
-        Where to start; simple attacks of several sizes by default.
+        Where to start besides the scan; simple attacks of several sizes by default.
     directions : int
         How many principal directions.
     groups : int
@@ -71,14 +73,13 @@ class BestResponse(Attack):
     its start has failed and says so), the payoff of each rule, the value against the number of candidates, and the
     number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
 
-    The payoff looks one step ahead. The answers jump where a selecting rule changes its mind, and a search has a few
-    hundred candidates at most: on gradients of two small networks an evolution strategy with one parent reached lower
-    values than covariance matrix adaptation, and scipy's differential evolution hardly left its start; Nelder and
-    Mead's method came near it (``docs/adversary.md`` has the figures).
+    The payoff looks one step ahead. The results jump where a selecting rule changes its mind, and a search has a few
+    hundred candidates at most: with the same starts and the same number of candidates, an evolution strategy with one
+    parent reached lower values than covariance matrix adaptation (``docs/adversary.md`` has the figures).
     """
 
     target: Rule
-    budget: int = field(default=200, kw_only=True)
+    budget: int = field(default=400, kw_only=True)
     quantile: float | None = field(default=None, kw_only=True)
     starts: tuple[Attack, ...] | None = field(default=None, kw_only=True)
     directions: int = field(default=3, kw_only=True)
@@ -118,7 +119,7 @@ class BestResponse(Attack):
                 payoffs.update(zip(map(repr, trials.rules), found, strict=True))
             return record.note(rows, here)
 
-        start = self._from_starts(value, starts)
+        start = self._from_starts(value, starts, frame, trials.scene.f)
         best_start = record.value
         self._improve(value, frame, record, trials)
         assert record.best is not None
@@ -135,9 +136,12 @@ class BestResponse(Attack):
         }
         return frame.points(record.best, **told)
 
-    def _from_starts(self, value: _Value, starts: Sequence[Start]) -> Start:
-        found = [value(start.rows) for start in starts[: self.budget]]
-        return starts[int(np.argmin(found))]
+    def _from_starts(self, value: _Value, starts: Sequence[Start], frame: Frame, f: int) -> Start:
+        tried = list(starts[: self.budget])
+        for epsilon in np.geomspace(_LEAST, _MOST, min(self.budget // 2, self.budget - len(tried))):
+            tried.append(Start(f"Tailored(epsilon={epsilon:.4g})", np.tile(-epsilon * frame.centre, (f, 1))))
+        found = [value(start.rows) for start in tried]
+        return tried[int(np.argmin(found))]
 
     def _improve(self, value: _Value, frame: Frame, record: Record, trials: Trials) -> None:
         f, left = trials.scene.f, self.budget - record.tried

@@ -84,7 +84,8 @@ def attack_complexity(
 
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
-    The attacker is `OptimalTailored` with separate rows, one rule after the other.
+    The attacker is `OptimalTailored` with separate rows, one rule after the other. It solves comed and the trimmed mean
+    exactly, so that "not found" means there that no rows exist.
 
     Parameters
     ----------
@@ -108,8 +109,8 @@ def attack_complexity(
     Krum(f=2)                        2         2
     Comed()                  not found not found
     rules turned around              1         1
-    sum over the pool              203       203
-    equal rules once               203       203
+    sum over the pool                4         4
+    equal rules once                 4         4
 
     Notes
     -----

@@ -10,6 +10,7 @@ import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
 from mixtailor._types import Floats
+from mixtailor.attacks._columnwise import order_weights, reach_of
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks._frame import frame_of
@@ -23,6 +24,7 @@ __all__ = ["Form", "OptimalTailored"]
 
 Form = Literal["equal", "separate"]
 
+_NO_DIRECTION = "{!r} needs a result without attack that is not zero: there is no opposite direction."
 _LEAST = 1e-3  # the smallest lambda that is tried
 _STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
@@ -34,10 +36,12 @@ class OptimalTailored(Attack):
     .. math:: \max \lambda \quad \text{subject to} \quad
         R(b_1, \ldots, b_f, x_{f+1}, \ldots, x_n) = -\lambda g, \qquad g = R(x_1, \ldots, x_n)
 
-    The direction counts as reached within `tolerance`. Where no candidate reaches it, the rows are those whose answer
-    comes nearest to it, and `feasible` is false. With equal rows two lines are searched, :math:`b = -t g`, which a rule
-    that selects may choose, and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate rows,
-    each row then moves by itself in the span of the leading principal directions and of g.
+    Comed and the trimmed mean are solved: f equal values reach everything between the smallest and the largest result
+    of a coordinate, which bounds lambda in closed form, and the row is found by inverting a piecewise linear function.
+    For other rules it is a search: two lines with equal rows, :math:`b = -t g`, which a rule that selects may choose,
+    and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate rows, each row then moves by
+    itself in the span of the leading principal directions and of g. The direction counts as reached within
+    `tolerance`. Where nothing reaches it, the rows are those whose result comes nearest to it, and `feasible` is false.
 
     Parameters
     ----------
@@ -70,8 +74,9 @@ class OptimalTailored(Attack):
     -----
     `craft` tells lambda, the angle between the answer and g, whether it is feasible, and the number of rule
     evaluations, all as the attacker sees them: with partial knowledge the server has other rows. ``k=k`` is
-    ``Sees(k) |``. Gradients or models, full or partial knowledge, equal or separate rows are the eight forms of the
-    paper's appendix.
+    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest rows, and a simulation
+    computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are the eight
+    forms of the paper's appendix.
 
     Equal rows are not always the best against Krum: where an honest row that competes with them has a Byzantine row
     among its neighbours, a second Byzantine row that steps away from it raises its score to first order, at a cost of
@@ -109,15 +114,37 @@ class OptimalTailored(Attack):
         check_positive("OptimalTailored", "highest", self.highest)
 
     def needs_own(self) -> bool:
-        return self.k is not None
+        return True
 
     def points(self, scene: Scene) -> Sequence[Point]:
         target = check_target(self, self.target, scene.n)
         seen = scene if self.k is None else Sees(self.k).seen(scene, self)
         trials = Trials(target, seen)
         rule = trials.drawn()
-        search = _Search(self, seen, trials, rule)
-        return search.run()
+        weights = order_weights(rule, seen.n)
+        return _Search(self, seen, trials, rule).run() if weights is None else self._solved(seen, trials, rule, weights)
+
+    def _solved(self, scene: Scene, trials: Trials, rule: Rule, weights: Floats) -> Sequence[Point]:
+        """The rows against a columnwise rule: equal ones, since separate ones reach nothing else."""
+        honest, host = scene.honest, scene.honest.space.host
+        origin = np.zeros(honest.d) if self.model is None else host(honest.space.vector(scene.flat(self.model)))
+        towards = host(flat(honest, trials.unattacked(rule))) - origin
+        square = float(towards @ towards)
+        if square == 0.0:
+            refuse(_NO_DIRECTION.format(self))
+        reach = reach_of(honest, weights)
+        size = reach.largest(towards, origin, self.highest)
+        if size is None:
+            size = reach.nearest(towards, origin, self.highest, self.tolerance)
+        row = honest.given(honest.space.vector(reach.rows_for(origin - size * towards)))
+        result = host(flat(honest, trials.answer([row] * scene.f, rule))) - origin
+        outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
+        feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0
+        told = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
+        if self.rows == "separate":
+            told["equal_lambda"] = told["lambda"] if feasible else None
+        told.update(evaluations=trials.evaluations, rule=rule, errors=((trials.evaluations, math.pi - outcome.angle),))
+        return [row.with_facts(**told)] * scene.f
 
     def __repr__(self) -> str:
         shown = [repr(self.target)]
@@ -147,7 +174,7 @@ class _Search:
         attack, f = self.attack, self.scene.f
         size = _outcome(self.frame.updates, self._point(self.towards), None, self._point(self.towards)).length
         if size == 0.0:
-            refuse(f"{attack!r} needs an answer without attack that is not zero: there is no opposite direction.")
+            refuse(_NO_DIRECTION.format(attack))
         budget = attack.budget if attack.rows == "equal" else attack.budget // 2
         for line in (self._ray, self._compensating):
             self._along(lambda t, line=line: np.tile(line(t), (f, 1)), budget // 2)  # type: ignore[misc]  # bound in the loop

@@ -1,7 +1,8 @@
 """The pool attack: one set of rows against every rule of a pool at once."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
@@ -25,7 +26,9 @@ Problem = Literal["P1", "P2", "P3"]
 
 _STEP = 0.1
 _SPARE = 1.001  # so that rounding to the rows' own type leaves the distance above eps
-_LOW, _HIGH = 1e-4, 1e4  # of lambda, times the number of rows
+_LOW, _HIGH = 1e-4, 1e4  # of lambda's size, times the number of rows
+_FINER = 24  # steps of golden section, which make a bracket 1e5 times shorter
+_LINE = "P3"
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class PoolAttack(Attack):
 
     Below zero, every rule of the pool ascends: no draw helps. The distance between the rows is what a filter against
     similar updates asks for. P2 is the same problem with the maximum as a variable of its own. P3 leaves the filter out
-    and searches one line, :math:`b_j = -\lambda \sum_{i=1}^n V_i`.
+    and searches one line, :math:`b_j = -\lambda \sum_{i=1}^n V_i`, with lambda of either sign.
 
     Parameters
     ----------
@@ -48,9 +51,10 @@ class PoolAttack(Attack):
     eps : float
         The least distance between two Byzantine rows, for P1 and P2; 0 for no filter.
     budget : int
-        How many candidates to try, starts included.
+        How many candidates to try on P3's line. P1 and P2 then try as many others, starts included.
     starts : sequence of Attack, optional
-        Where to start, for P1 and P2; their rows are moved apart first where the filter asks for it.
+        Where to start besides P3's optimum, for P1 and P2; their rows are moved apart first where the filter asks for
+        it.
     directions, groups : int
         As in `BestResponse`; with a filter every row moves by itself.
 
@@ -68,9 +72,10 @@ class PoolAttack(Attack):
     -----
     `craft` tells the value, whether it is below zero (`broken`), whether the filter's distances are kept (`feasible`),
     the rule that decides, the value of each rule, the best start with its value, and the number of rule evaluations.
-    The value is never above that of a start, made feasible. That no negative value was found proves nothing: the
-    problem is not convex. :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and
-    means are those of the honest rows.
+    The value is never above that of a start, made feasible; without a filter, P1 with the same budget is never above
+    P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
+    :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
+    honest rows.
 
     References
     ----------
@@ -122,13 +127,15 @@ class PoolAttack(Attack):
             return record.note(rows, max(found))
 
         told: dict[str, object] = {"problem": self.problem}
+        line = self._line(lambda rows: value(self._feasible(frame, rows)), reference, scene)
         if self.problem == "P3":
-            self._line(value, record, reference, scene, told)
+            told["lambda"] = line[0]
         else:
-            found = [value(self._feasible(frame, start.rows)) for start in starts[: self.budget]]
-            best = int(np.argmin(found))
-            told.update(start=starts[best].name, start_value=found[best])
-            told["starts"] = {start.name: here for start, here in zip(starts, found, strict=False)}
+            found = {_LINE: line[1]}
+            for start in starts[: self.budget]:
+                found[start.name] = value(self._feasible(frame, start.rows))
+            best = min(found, key=lambda name: found[name])
+            told.update(start=best, start_value=found[best], starts=found)
             self._rows(value, frame, record, scene)
             told["improved"] = record.value < found[best]
         assert record.best is not None
@@ -144,23 +151,26 @@ class PoolAttack(Attack):
         )
         return frame.points(record.best, **told)
 
-    def _line(self, value: Any, record: Record, reference: Combination, scene: Scene, told: dict[str, object]) -> None:
-        """P3: lambda multiplies the sum of the rows, which is their number times the mean."""
-        count = scene.n if scene.own is not None else scene.honest.n
+    def _line(self, value: Callable[[Floats], float], reference: Combination, scene: Scene) -> tuple[float, float]:
+        """The best lambda of P3 and its value; lambda times the sum of the rows is a size times their mean."""
+        tried: dict[float, float] = {}
 
         def at(size: float) -> float:
-            found = value(np.tile(-size * reference.weights, (scene.f, 1)))
-            if found <= record.value:
-                told["lambda"] = size / count
-            return float(found)
+            tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
+            return tried[size]
 
-        grid = np.geomspace(_LOW, _HIGH, self.budget // 2)
-        sizes = [at(float(size)) for size in grid]
-        best, step = float(grid[int(np.argmin(sizes))]), float(grid[1] / grid[0])
-        golden(at, best / step, best * step, self.budget - len(grid))
+        finer = min(self.budget // 4, _FINER)
+        grid = np.geomspace(_LOW, _HIGH, (self.budget - finer) // 2)
+        for size in (*grid, *-grid):
+            at(float(size))
+        best, step = min(tried, key=lambda size: tried[size]), float(grid[1] / grid[0])
+        sign = math.copysign(1.0, best)
+        golden(lambda size: at(sign * size), abs(best) / step, abs(best) * step, self.budget - len(tried))
+        best = min(tried, key=lambda size: tried[size])
+        return best / (scene.n if scene.own is not None else scene.honest.n), tried[best]
 
     def _rows(self, value: Any, frame: Frame, record: Record, scene: Scene) -> None:
-        left = self.budget - record.tried
+        left = 2 * self.budget - record.tried
         # Under a filter no two rows are equal.
         stages = [scene.f] if self.eps > 0.0 else sorted({1, min(self.groups, scene.f)})
         for number, groups in enumerate(stages):

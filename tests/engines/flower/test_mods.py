@@ -7,7 +7,19 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 import mixtailor as mt
-from mixtailor.attacks import ALIE, ROP, Adaptive, Gaussian, LabelFlip, NonFinite, Oblivious, SignFlip, Tailored, Zero
+from mixtailor.attacks import (
+    ALIE,
+    ROP,
+    Adaptive,
+    Gaussian,
+    LabelFlip,
+    NonFinite,
+    Oblivious,
+    OptimalTailored,
+    SignFlip,
+    Tailored,
+    Zero,
+)
 from mixtailor.engines.flower import FAULTS, Colluding, RobustStrategy, byzantine_mod, malformed_mod
 
 
@@ -136,6 +148,31 @@ def test_colluding_clients_send_what_the_attack_makes_of_all(byzantine):
         expected = -0.5 * mean if node in (11, 22) else differences({node: honest[node]}, OWN)[0]
         np.testing.assert_allclose(rows[node], expected, atol=3e-7)
     assert replies[11].content["metrics"]["num-examples"] == 10
+
+
+@pytest.mark.parametrize("form", ["equal", "separate"])
+@pytest.mark.parametrize("k", [None, 6])
+def test_every_model_based_form_of_the_optimal_attack(form, k):
+    """Clients send models w_i: what the attacker expects of the mean is w0 - lambda (w - w0), with w without attack."""
+    attack = OptimalTailored(mt.Mean(), rows=form, k=k, highest=5.0)
+    replies = _played(Colluding(LocalGrid(answer=_answer), attack, 2, seed=0))
+    order = [11, 22, *(node for node in replies if node not in (11, 22))]
+    honest = _played(LocalGrid(answer=_answer))
+    supposed = differences({node: honest[node] for node in order}, OWN)
+    if k is not None:  # the two colluders and the first k - 2 others are known, the rest is taken for their mean
+        supposed[k:] = supposed[:k].mean(axis=0)
+    sent = differences({node: replies[node] for node in (11, 22)}, OWN)
+    reached = np.vstack([sent, supposed[2:]]).mean(axis=0)
+    change = supposed.mean(axis=0)
+    size = -float(reached @ change) / float(change @ change)
+    np.testing.assert_allclose(reached, -size * change, atol=2e-3 * size * np.linalg.norm(change))
+    assert size > 4.99  # separate rows stretch beyond the largest lambda of the lines
+    result = RobustStrategy(mt.Krum(f=2)).start(
+        Colluding(LocalGrid(answer=_answer), OptimalTailored(mt.Krum(f=2), rows=form, k=k), 2),
+        record(OWN),
+        num_rounds=2,
+    )
+    assert np.isfinite(arrays_of(result.arrays)["fc.bias"]).all()
 
 
 def test_colluders_remember_what_the_server_answered():

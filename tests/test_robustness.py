@@ -22,23 +22,29 @@ STATED = {
     "MDA": lambda n, f: 8 * f**2 / (n - f),
     "Phocas": lambda n, f: 4 * f / (n - 2 * f),
     "Meamed": lambda n, f: 4 * f / (n - f) * (1 + STATED["Comed"](n, f)),
+    "CTMA": lambda n, f: 4 * f / (n - f) * (1 + STATED["GeometricMedian"](n, f)),
+    "MultiKrum": lambda n, f: 2 * f / (n - f) * (1 + (4 * (n - f) + 2 * f) / (n - 2 * f - 1)),
 }
 
 # The worst ratio that the search below found, to catch a rule that got worse without breaking its loose coefficient.
 PINNED = {
     "MDA(f=2)": 0.958,
     "SMEA(f=2)": 0.812,
+    "CTMA(f=2)": 0.641,
     "Comed()": 1.250,
     "GeometricMedian()": 1.248,
     "Krum(f=2)": 1.457,
     "Meamed(f=2)": 0.679,
+    "MultiKrum(f=2)": 0.703,
     "Phocas(f=2)": 0.701,
     "TrimmedMean(f=2)": 0.286,
     "NNM(f=2) >> MDA(f=2)": 0.490,
     "NNM(f=2) >> SMEA(f=2)": 0.490,
+    "NNM(f=2) >> CTMA(f=2)": 0.490,
     "NNM(f=2) >> Comed()": 0.661,
     "NNM(f=2) >> Krum(f=2)": 0.771,
     "NNM(f=2) >> Meamed(f=2)": 0.490,
+    "NNM(f=2) >> MultiKrum(f=2)": 0.490,
     "NNM(f=2) >> Phocas(f=2)": 0.490,
     "NNM(f=2) >> TrimmedMean(f=2)": 0.473,
 }

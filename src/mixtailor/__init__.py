@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mixtailor.rules import (
         CAF,
         CGE,
+        CTMA,
         MDA,
         SMEA,
         Aggregation,
@@ -55,6 +56,7 @@ __all__ = [
     "ARC",
     "CAF",
     "CGE",
+    "CTMA",
     "MDA",
     "NNM",
     "SMEA",

@@ -93,7 +93,8 @@ def test_what_each_rule_needs_and_withstands(rule, least, withstood) -> None:
     assert rule.tolerates(11) == min(withstood, 10)
     assert rule.robust == (type(rule) not in (mt.DnC, mt.Mean)), "no bound is known for these"
     assert rule.reads_all == (type(rule) not in (mt.DnC, mt.Omniscient, mt.Subsampled)), "these sample, or are told"
-    assert rule.kappa_is_ours == (type(rule) in (mt.MDA, mt.Meamed, mt.Phocas, mt.SMEA)), (
+    ours = (mt.CTMA, mt.MDA, mt.Meamed, mt.MultiKrum, mt.Phocas, mt.SMEA)
+    assert rule.kappa_is_ours == (type(rule) in ours), (
         "the notes of these prove theirs"
     )
 

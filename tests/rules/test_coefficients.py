@@ -6,6 +6,7 @@ import pytest
 
 from mixtailor.preaggregation import ARC, NNM
 from mixtailor.rules import (
+    CTMA,
     MDA,
     SMEA,
     Aksel,
@@ -32,7 +33,10 @@ CUBE = 5 ** (1 / 3)  # d^|1 - 2/p| for d = 5 and p = 3
         (Krum(1, p=math.inf), 5 * 6 * 10 / 8, 5 * 6 * 10 / 9, 5 * 6 * 8 / 4),
         (Krum(1, power=1), None, None, None),
         (MultiKrum(1, m=1), 6 * 10 / 8, 6 * 10 / 9, 6 * 8 / 4),
-        (MultiKrum(1, m=2), None, None, None),
+        (MultiKrum(1, m=2), 46 / 7, 44 / 8, 42 / 3),
+        (MultiKrum(1), 4 / 10 * (1 + 44 / 7), 2 / 10 * (1 + 42 / 8), 8 / 8 * (1 + 40 / 3)),
+        (CTMA(1), 8 / 10 * (1 + 4 * (10 / 8) ** 2), 4 / 10 * (1 + 4 * (10 / 9) ** 2), 16 / 8 * (1 + 4 * 2**2)),
+        (CTMA(1, rule=Comed()), 8 / 10 * 2, 4 / 10 * 2, 16 / 8 * (1 + 5 / 3)),
         (GeometricMedian(), 4 * (10 / 8) ** 2, 4 * (10 / 9) ** 2, 4 * 2**2),
         (GeometricMedian(p=3), CUBE * 4 * (10 / 8) ** 2, CUBE * 4 * (10 / 9) ** 2, CUBE * 4 * 2**2),
         (Comed(), 1, 1, 5 / 3),

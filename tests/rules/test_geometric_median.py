@@ -11,6 +11,7 @@ from mixtailor.intake import receive
 from mixtailor.kernels.medians import euclidean_median
 from mixtailor.kernels.selection import medoid
 from mixtailor.rules import GeometricMedian
+from mixtailor.testing import check_rule
 from mixtailor.updates import Updates
 
 OTHER = (1.0, 1.5, 3.0, 8.0, math.inf)
@@ -176,3 +177,39 @@ def test_a_row_is_far_in_units_of_the_others_at_the_least_sizes_too() -> None:
     rows = 1e-200 * np.random.default_rng(0).normal(size=(8, 3))
     rows[3] = 1e-30
     assert (np.abs(GeometricMedian()(rows)) < 1e-200).all()
+
+
+@pytest.mark.parametrize("p", [1.0, 1.2, 1.5, 3.0, 8.0, 16.0])
+@pytest.mark.parametrize("far", [0.0, 50.0])
+def test_the_minimiser_has_the_least_sum_of_distances(p: float, far: float) -> None:
+    """No small move of one coordinate, nor one towards a row, makes the sum smaller; the weights' result is above."""
+    rows = np.random.default_rng(1).normal(size=(12, 40))
+    rows[10:] *= 1.0 + far
+    result = GeometricMedian(p=p, minimises=True, tolerance=1e-9).aggregate(rows)
+    least = away(rows, result.update, p).sum()
+    plain = away(rows, GeometricMedian(p=p)(rows), p).sum()
+    assert least <= plain * (1 + 1e-9)
+    if p >= 8.0:
+        assert least < 0.995 * plain
+    moves = [*(1e-3 * np.eye(40)), *(-1e-3 * np.eye(40)), *(1e-2 * (rows - result.update))]
+    assert all(away(rows, result.update + move, p).sum() >= least * (1 - 1e-7) for move in moves)
+
+
+def test_the_minimiser_at_one_is_the_median_and_at_two_what_it_was() -> None:
+    """And there is none of ours at infinity."""
+    np.testing.assert_array_equal(GeometricMedian(p=1, minimises=True)(ROWS), np.median(ROWS, axis=0))
+    np.testing.assert_array_equal(GeometricMedian(minimises=True)(ROWS), GeometricMedian()(ROWS))
+    with pytest.raises(ValueError, match="needs a finite p"):
+        GeometricMedian(p=math.inf, minimises=True)
+
+
+def test_the_minimiser_keeps_the_laws_and_says_how_it_ended() -> None:
+    """On every storage that the laws run on; with too few steps it warns."""
+    check_rule(GeometricMedian(p=3, minimises=True))
+    result = GeometricMedian(p=3, minimises=True).aggregate(ROWS)
+    assert result.iterations is not None and result.residual is not None
+    assert 1 <= result.iterations < 20 and result.residual <= 1e-6
+    with pytest.warns(RuntimeWarning, match="stopped after 1 iterations"):
+        GeometricMedian(p=16, minimises=True, limit=1)(ROWS)
+    equal = np.vstack([np.ones((8, 3)), np.full((2, 3), 1e6)])
+    np.testing.assert_allclose(GeometricMedian(p=3, minimises=True)(equal), np.ones(3))

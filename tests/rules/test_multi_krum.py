@@ -19,11 +19,12 @@ def test_by_hand() -> None:
 
 
 def test_one_row_is_krum() -> None:
-    """m = 1 is Krum, coefficient and all; for other m none is published."""
+    """m = 1 is Krum, coefficient and all; for other m it is ours."""
     rows = attacked(1e4, n=9)
     np.testing.assert_array_equal(MultiKrum(f=2, m=1)(rows), Krum(f=2)(rows))
     assert MultiKrum(f=2, m=1).kappa(9, 2, 5) == Krum(f=2).kappa(9, 2, 5)
-    assert MultiKrum(f=2).kappa(9, 2, 5) is None
+    assert MultiKrum(f=2).kappa(9, 2, 5) == pytest.approx(4 / 7 * (1 + (4 * 7 + 4) / 4))
+    assert MultiKrum(f=2, power=1).kappa(9, 2, 5) is None
 
 
 def test_requirement() -> None:

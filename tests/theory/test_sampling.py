@@ -3,9 +3,10 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from mixtailor.theory import f_for_sampling, sampling_failure
+from mixtailor.theory import f_for_sampling, least_sample, local_error, sampling_failure
 
 
 def exact_tail(population, byzantine, sampled, f):
@@ -83,3 +84,34 @@ def test_errors_say_what_is_needed(arguments, sentence):
     """Wrong numbers get a sentence."""
     with pytest.raises(ValueError, match=sentence):
         f_for_sampling(*arguments)
+
+
+def test_the_least_sample_has_an_honest_majority_and_no_smaller_one_has():
+    """Over 100 rounds with one failure in a hundred; against exact tails."""
+    for population, byzantine in ((50, 5), (200, 20), (200, 60)):
+        found = least_sample(population, byzantine, 0.01, rounds=100)
+        for sampled in range(1, found + 1):
+            # More than half of the sample, or exactly half, may not be Byzantine.
+            tail = exact_tail(population, byzantine, sampled, (sampled - 1) // 2)
+            assert (tail <= 1e-4) == (sampled == found), sampled
+
+
+def test_the_least_sample_of_a_population_without_byzantine_clients_is_one():
+    """And half of the clients are too many."""
+    assert least_sample(10, 0) == 1
+    with pytest.raises(ValueError, match="fewer than half"):
+        least_sample(10, 5)
+
+
+def test_local_steps_average_the_noise_and_not_the_heterogeneity():
+    """Measured: the variance of what honest clients send is sigma^2 / K + Delta^2, within the sampling error."""
+    random = np.random.default_rng(0)
+    clients, steps, d, rounds = 8, 5, 20, 400
+    centres = random.normal(size=(clients, d))
+    delta = float(np.sqrt(((centres - centres.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    sent = centres + random.normal(size=(rounds, steps, clients, d)).mean(axis=1)
+    variance = float(((sent - sent.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).mean())
+    # The mean over clients takes its own share of the noise off.
+    bound = local_error(1.0, math.sqrt(d), delta, steps=steps)
+    assert 0.9 * bound < variance <= bound
+    assert local_error(0.5, 2.0, 1.0) == 2.5

@@ -8,6 +8,7 @@ from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
 from mixtailor.rules.cge import CGE
 from mixtailor.rules.comed import Comed
+from mixtailor.rules.ctma import CTMA
 from mixtailor.rules.dnc import DnC
 from mixtailor.rules.fltrust import FLTrust
 from mixtailor.rules.geometric_median import GeometricMedian
@@ -30,6 +31,7 @@ from mixtailor.rules.view_filter import ViewFilter
 __all__ = [
     "CAF",
     "CGE",
+    "CTMA",
     "MDA",
     "SMEA",
     "Aggregation",

@@ -8,7 +8,7 @@ import numpy as np
 from mixtailor._checks import check_count, refuse
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules.base import Rule
-from mixtailor.rules.krum import Krum
+from mixtailor.rules.krum import Krum, norm_factor
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
 
@@ -46,13 +46,18 @@ class MultiKrum(Rule):
     The paper leaves m to the user, between Krum (1) and the mean (n). Others take ``m = n - f - 2``, the largest m
     that El Mhamdi et al. [2]_ prove resilient, or ``m = n - f``, the number of honest rows, which is the default here.
     All scores are those of one pass: some libraries score again after each row they pick, which is a different rule.
-    Ties go to the row of the lower index. No coefficient is published, but m = 1 is `Krum`, whose coefficient it has.
+    Ties go to the row of the lower index.
+
+    The coefficient is ours, and proved at `mixtailor.theory.multi_krum_coefficient`, which is tighter and has no such
+    short form; that of m = 1 is Krum's. Bareilles et al. [3]_ publish another.
 
     References
     ----------
     .. [1] Blanchard, El Mhamdi, Guerraoui, Stainer, "Machine Learning with Adversaries: Byzantine Tolerant Gradient
        Descent", NeurIPS 2017.
     .. [2] El Mhamdi, Guerraoui, Rouault, "The Hidden Vulnerability of Distributed Learning in Byzantium", ICML 2018.
+    .. [3] Bareilles, Bouaziz, Fageot, El Mhamdi, "Byzantine Machine Learning: MultiKrum and an optimal notion of
+       robustness", arXiv:2602.03899, 2026.
     """
 
     f: int
@@ -62,6 +67,7 @@ class MultiKrum(Rule):
 
     requirement: ClassVar[str] = "n >= 2f + 3"
     cost: ClassVar[str] = "O(n^2 d)"
+    kappa_is_ours: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,4 +93,9 @@ class MultiKrum(Rule):
         return updates.mean(np.sort(chosen), scores=scores)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
-        return Krum(f, p=self.p, power=self.power).kappa(n, f, d) if self.m == 1 else None
+        if self.m == 1 or self.power != 2:
+            return Krum(f, p=self.p, power=self.power).kappa(n, f, d) if self.m == 1 else None
+        rows, near = n - f, n - 2 * f - 1
+        if self.m is None:
+            return 2 * f / rows * (1 + (4 * rows + 2 * f) / near) * norm_factor(d, self.p)
+        return (4 * rows + 2 * (f + 1)) / near * norm_factor(d, self.p)

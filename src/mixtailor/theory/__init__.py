@@ -14,6 +14,14 @@ from mixtailor.theory.bounds import (
 from mixtailor.theory.certificate import AttackVerdict, Certificate, RuleVerdict
 from mixtailor.theory.certify import certify
 from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
+from mixtailor.theory.coefficients import (
+    KrumBounds,
+    Overstated,
+    blanchard_factor,
+    compare_krum_bounds,
+    multi_krum_coefficient,
+    overstated_f,
+)
 from mixtailor.theory.conditions import (
     Convergence,
     MixtureCondition,
@@ -26,7 +34,7 @@ from mixtailor.theory.conditions import (
 from mixtailor.theory.costs import PoolCost, pool_cost
 from mixtailor.theory.effective import effective_size
 from mixtailor.theory.estimates import Estimate, Interval, estimate
-from mixtailor.theory.game import Solution, payoff, solve
+from mixtailor.theory.game import Solution, no_regret, payoff, solve
 from mixtailor.theory.harden import Hardened, harden, judge
 from mixtailor.theory.intersections import (
     LambdaIntersection,
@@ -35,7 +43,9 @@ from mixtailor.theory.intersections import (
     lambda_intersection,
 )
 from mixtailor.theory.kappa import KappaBound, kappa_lower_bound
-from mixtailor.theory.sampling import f_for_sampling, sampling_failure
+from mixtailor.theory.moments import Moments, estimate_moments, moment_constant
+from mixtailor.theory.robust_tailor import RobustTailor
+from mixtailor.theory.sampling import f_for_sampling, least_sample, local_error, sampling_failure
 from mixtailor.theory.schedules import PowerSchedule, StepSizes, check_step_sizes
 from mixtailor.theory.states import State
 
@@ -51,26 +61,33 @@ __all__ = [
     "Interval",
     "KappaBound",
     "KrumBound",
+    "KrumBounds",
     "Lambda",
     "LambdaIntersection",
     "MixtureCondition",
+    "Moments",
+    "Overstated",
     "PoolCost",
     "PowerSchedule",
+    "RobustTailor",
     "RuleVerdict",
     "Solution",
     "State",
     "StepSizes",
     "UnequalMixture",
+    "blanchard_factor",
     "breakdown",
     "certify",
     "check_step_sizes",
     "cluster_answers",
     "cluster_products",
     "comed_lambda_bound",
+    "compare_krum_bounds",
     "convergence_condition",
     "dimension_factor",
     "effective_size",
     "estimate",
+    "estimate_moments",
     "f_for_sampling",
     "harden",
     "judge",
@@ -80,7 +97,13 @@ __all__ = [
     "krum_coefficient",
     "krum_lambda_bound",
     "lambda_intersection",
+    "least_sample",
+    "local_error",
     "mixture_condition",
+    "moment_constant",
+    "multi_krum_coefficient",
+    "no_regret",
+    "overstated_f",
     "payoff",
     "pool_cost",
     "published_krum_coefficient",

@@ -1,8 +1,9 @@
 """How many Byzantine rows to expect when clients are sampled."""
 
 from mixtailor._checks import check_count, check_f, check_fraction, refuse
+from mixtailor.theory._needs import at_least
 
-__all__ = ["f_for_sampling", "sampling_failure"]
+__all__ = ["f_for_sampling", "least_sample", "local_error", "sampling_failure"]
 
 # The tail is a float: a `failure` that equals it on paper must count as reached.
 ROUNDING = 1e-9
@@ -84,6 +85,91 @@ def f_for_sampling(population: int, byzantine: int, sampled: int, failure: float
         else:
             low = middle
     return high
+
+
+def least_sample(population: int, byzantine: int, failure: float = 1e-6, *, rounds: int = 1) -> int:
+    r"""The fewest clients to sample so that a robust rule can be used in all rounds.
+
+    .. math:: \min \{ m : f(m) < m / 2 \}, \qquad f(m) = \min \{ k : P(X > k) \le \delta / T \}
+
+    where f(m) is `f_for_sampling`. A sample of fewer clients holds, in some round, as many Byzantine clients as honest
+    ones, and no rule helps.
+
+    Parameters
+    ----------
+    population, byzantine : int
+        N clients, K < N/2 of them Byzantine.
+    failure : float
+        The probability delta that some round may fail with.
+    rounds : int
+        T.
+
+    Examples
+    --------
+    A tenth of 1,000 clients is Byzantine; over 500 rounds, all but one training run in a hundred succeed.
+
+    >>> least_sample(1000, 100, failure=0.01, rounds=500)
+    17
+
+    Notes
+    -----
+    Allouah et al. [1]_ give such a threshold through the Kullback-Leibler divergence of Bernoulli variables, which
+    bounds the tail from above; this one uses the tail itself, and is never larger than one that rests on a bound.
+
+    References
+    ----------
+    .. [1] Allouah et al., "Byzantine-Robust Federated Learning: Impact of Client Subsampling and Local Updates",
+       ICML 2024.
+    """
+    who = "least_sample"
+    _check(who, population, byzantine, 1)
+    if 2 * byzantine >= population:
+        refuse(f"{who} needs fewer than half of the clients Byzantine and got {byzantine} of {population}.")
+    for sampled in range(1, population + 1):
+        if 2 * f_for_sampling(population, byzantine, sampled, failure, rounds=rounds) < sampled:
+            return sampled
+    raise AssertionError("all clients together are an honest majority")
+
+
+def local_error(kappa: float, sigma: float, delta: float, *, steps: int = 1) -> float:
+    r"""What Byzantine clients can cost a round in which the others make several local steps.
+
+    .. math:: E \lVert U - \bar V \rVert^2 \le \kappa \left( \frac{\sigma^2}{K} + \Delta^2 \right)
+
+    in units of one step's gradient: clients send the mean of the gradients of K local steps. Local steps average the
+    noise and not what clients differ in, so that Byzantine clients can hide behind less.
+
+    Parameters
+    ----------
+    kappa : float
+        The rule's coefficient.
+    sigma, delta : float
+        Noise and heterogeneity, as `estimate` gives them.
+    steps : int
+        K.
+
+    Examples
+    --------
+    >>> local_error(0.5, sigma=4.0, delta=1.0), local_error(0.5, sigma=4.0, delta=1.0, steps=16)
+    (8.5, 1.0)
+
+    Notes
+    -----
+    This holds where the local learning rate is so small that a client's gradients in its K steps are independent draws
+    at one model. The mean of K of them has the variance sigma^2 / K, so the expected variance of what honest clients
+    send is at most sigma^2 / K + Delta^2. The drift of larger local steps adds to it. The error that Allouah et al.
+    [1]_ find for FedRo has this form, kappa (sigma^2 / K + Delta^2) up to constants, beside terms that vanish as the
+    learning rates do.
+
+    References
+    ----------
+    .. [1] Allouah et al., "Byzantine-Robust Federated Learning: Impact of Client Subsampling and Local Updates",
+       ICML 2024.
+    """
+    who = "local_error"
+    check_count(who, "steps", steps)
+    noise, apart = at_least(who, "sigma", sigma, 0.0), at_least(who, "delta", delta, 0.0)
+    return at_least(who, "kappa", kappa, 0.0) * (noise**2 / steps + apart**2)
 
 
 def _check(who: str, population: int, byzantine: int, sampled: int) -> None:

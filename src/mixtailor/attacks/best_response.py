@@ -24,7 +24,7 @@ _Value = Callable[[Floats], float]
 
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
-_LEAST, _MOST = 1e-2, 1e2  # the epsilons of the scan
+_LEAST, _MOST, _SCAN = 1e-2, 1e2, 200  # the epsilons of the scan, and how many there are at most
 _GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
 STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
@@ -47,8 +47,8 @@ class BestResponse(Attack):
     target : Rule
         The rule, or the MixTailor with its probabilities, that the server uses.
     budget : int
-        How many candidates to try, starts included; each is tried on every rule of the pool. Up to half of them are
-        the scan: epsilons from 0.01 to 100, equally spaced in their logarithm.
+        How many candidates to try, starts included; each is tried on every rule of the pool. Half of what the
+        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm.
     quantile : float, optional
         Make this quantile of the payoff over the draw small, in place of the expectation: 1 is the worst payoff for
         the attacker.
@@ -79,7 +79,7 @@ class BestResponse(Attack):
     """
 
     target: Rule
-    budget: int = field(default=400, kw_only=True)
+    budget: int = field(default=420, kw_only=True)
     quantile: float | None = field(default=None, kw_only=True)
     starts: tuple[Attack, ...] | None = field(default=None, kw_only=True)
     directions: int = field(default=3, kw_only=True)
@@ -138,7 +138,7 @@ class BestResponse(Attack):
 
     def _from_starts(self, value: _Value, starts: Sequence[Start], frame: Frame, f: int) -> Start:
         tried = list(starts[: self.budget])
-        for epsilon in np.geomspace(_LEAST, _MOST, min(self.budget // 2, self.budget - len(tried))):
+        for epsilon in np.geomspace(_LEAST, _MOST, min((self.budget - len(tried)) // 2, _SCAN)):
             tried.append(Start(f"Tailored(epsilon={epsilon:.4g})", np.tile(-epsilon * frame.centre, (f, 1))))
         found = [value(start.rows) for start in tried]
         return tried[int(np.argmin(found))]

@@ -11,7 +11,7 @@ from mixtailor.rules import Comed, Rule, TrimmedMean
 from mixtailor.updates import Updates
 from mixtailor.updates.evaluation import values
 
-__all__ = ["Reach", "order_weights", "reach_of"]
+__all__ = ["Box", "Reach", "box_of", "order_weights", "row_for"]
 
 _FINER = 60  # steps that narrow a bracket by a factor of 1e12
 _GRID = 200
@@ -82,7 +82,7 @@ class Reach:
         high = results[-1] if slopes[1] == 0.0 else np.full(honest.shape[1], math.inf)
         return cls(ordered, results, slopes, low, high)
 
-    def rows_for(self, results: Floats) -> Floats:
+    def values_for(self, results: Floats) -> Floats:
         """The value b of each coordinate with which the rule gives these results, or the nearest that it can give."""
         wanted = np.clip(results, self.low, self.high)
         columns = np.arange(len(wanted))
@@ -97,6 +97,20 @@ class Reach:
         if self.slopes[1] > 0.0:
             inside = np.where(wanted > self.results[-1], last + (wanted - self.results[-1]) / self.slopes[1], inside)
         return np.asarray(inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The results that can be reached: everything between two ends, in each coordinate.
+
+    Attributes
+    ----------
+    low, high : array
+        The ends; infinite where the rule has no bound.
+    """
+
+    low: Floats
+    high: Floats
 
     def largest(self, direction: Floats, origin: Floats, highest: float) -> float | None:
         """The largest lambda up to `highest` for which ``origin - lambda direction`` can be reached; None for none."""
@@ -149,15 +163,34 @@ def _narrowed(value: Callable[[float], float], low: float, high: float) -> float
     return math.sqrt(low * high)
 
 
-def reach_of(honest: Updates, weights: Floats) -> Reach:
-    """The reach beside some updates; it holds all their coordinates."""
-    rows = [honest.row(i) for i in range(honest.n)]
-    found = np.empty((honest.n, honest.d))
+def box_of(honest: Updates, weights: Floats) -> Box:
+    """What f rows beside some updates can reach; one pass, which holds one range of coordinates at a time."""
+    low, high = np.empty(honest.d), np.empty(honest.d)
 
-    def fill(start: int, stop: int) -> float:
-        for i, row in enumerate(rows):
-            found[i, start:stop] = honest.space.host(values(row, start, stop))
+    def use(start: int, stop: int, reach: Reach) -> None:
+        low[start:stop], high[start:stop] = reach.low, reach.high
+
+    _over_ranges(honest, weights, use)
+    return Box(low, high)
+
+
+def row_for(honest: Updates, weights: Floats, results: Floats) -> Floats:
+    """The row that, sent f times, makes the rule give these results, or the nearest that it can give."""
+    row = np.empty(honest.d)
+
+    def use(start: int, stop: int, reach: Reach) -> None:
+        row[start:stop] = reach.values_for(results[start:stop])
+
+    _over_ranges(honest, weights, use)
+    return row
+
+
+def _over_ranges(honest: Updates, weights: Floats, use: Callable[[int, int, Reach], None]) -> None:
+    rows = [honest.row(i) for i in range(honest.n)]
+
+    def visit(start: int, stop: int) -> float:
+        block = np.stack([honest.space.host(values(row, start, stop)) for row in rows])
+        use(start, stop, Reach.of(block, weights))
         return 0.0
 
-    honest.reader.collect(fill, honest.source.runs())
-    return Reach.of(found, weights)
+    honest.reader.collect(visit, honest.source.runs())

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
 from mixtailor._types import Floats
-from mixtailor.attacks._columnwise import order_weights, reach_of
+from mixtailor.attacks._columnwise import box_of, order_weights, row_for
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._formulas import flat
 from mixtailor.attacks._frame import frame_of
@@ -132,15 +132,15 @@ class OptimalTailored(Attack):
         square = float(towards @ towards)
         if square == 0.0:
             refuse(_NO_DIRECTION.format(self))
-        reach = reach_of(honest, weights)
-        size = reach.largest(towards, origin, self.highest)
+        box = box_of(honest, weights)
+        size = box.largest(towards, origin, self.highest)
         if size is None:
-            size = reach.nearest(towards, origin, self.highest, self.tolerance)
-        row = honest.given(honest.space.vector(reach.rows_for(origin - size * towards)))
+            size = box.nearest(towards, origin, self.highest, self.tolerance)
+        row = honest.given(honest.space.vector(row_for(honest, weights, origin - size * towards)))
         result = host(flat(honest, trials.answer([row] * scene.f, rule))) - origin
         outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
         feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0
-        told = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
+        told: dict[str, Any] = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
         if self.rows == "separate":
             told["equal_lambda"] = told["lambda"] if feasible else None
         told.update(evaluations=trials.evaluations, rule=rule, errors=((trials.evaluations, math.pi - outcome.angle),))

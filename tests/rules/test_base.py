@@ -94,9 +94,7 @@ def test_what_each_rule_needs_and_withstands(rule, least, withstood) -> None:
     assert rule.robust == (type(rule) not in (mt.DnC, mt.Mean)), "no bound is known for these"
     assert rule.reads_all == (type(rule) not in (mt.DnC, mt.Omniscient, mt.Subsampled)), "these sample, or are told"
     ours = (mt.CTMA, mt.MDA, mt.Meamed, mt.MultiKrum, mt.Phocas, mt.SMEA)
-    assert rule.kappa_is_ours == (type(rule) in ours), (
-        "the notes of these prove theirs"
-    )
+    assert rule.kappa_is_ours == (type(rule) in ours), "the notes of these prove theirs"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 from mixtailor._types import Floats
 from mixtailor.rules import Comed, Rule, TrimmedMean
 from mixtailor.updates import Updates
-from mixtailor.updates.evaluation import values
+from mixtailor.updates.reader import values
 
 __all__ = ["Box", "Reach", "box_of", "order_weights", "row_for"]
 

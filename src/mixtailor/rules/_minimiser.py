@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._types import Floats
 from mixtailor.updates import Given, Median, Point, Updates
-from mixtailor.updates.evaluation import values
+from mixtailor.updates.reader import values
 
 __all__ = ["minimiser"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from mixtailor._checks import refuse
-from mixtailor.rules._scores import closest
+from mixtailor.kernels.selection import closest
 from mixtailor.rules.base import Plan, Rule, as_rule
 from mixtailor.rules.geometric_median import GeometricMedian
 from mixtailor.updates import Point, Updates

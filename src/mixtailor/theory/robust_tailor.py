@@ -131,8 +131,4 @@ class RobustTailor:
 
     def for_round(self, public: Any, *, rng: np.random.Generator | int | None = None) -> MixTailor:
         """The MixTailor of one round; see `payoffs`."""
-        shares = iter(self.game(public, rng=rng).probabilities)
-        admissible = set(MixTailor(self.pool).admissible(len(public)))
-        probabilities = [next(shares) if place in admissible else 0.0 for place in range(len(self.pool))]
-        total = sum(probabilities)
-        return MixTailor(self.pool, [share / total for share in probabilities], self.entropy)
+        return MixTailor(self.pool, self.game(public, rng=rng).probabilities, self.entropy)

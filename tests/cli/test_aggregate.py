@@ -336,3 +336,25 @@ def test_a_rule_of_ones_own_by_its_file(tmp_path, capsys):
         ["aggregate", str(tmp_path / "a.npy"), "-o", str(tmp_path / "o.npy"), "--rule", f"{tmp_path}/mine.py:last"]
     )
     assert code == 1 and "Plain(last) needs all updates as one matrix in memory" in capsys.readouterr().err
+
+
+def test_a_memory_is_kept_in_a_file(tmp_path, capsys):
+    """Forty rounds from files: one worker pushes as far as the others vary, and loses its weight."""
+    random, state = np.random.default_rng(0), tmp_path / "server.memory"
+    files = [tmp_path / f"w{i}.npy" for i in range(6)]
+    options = ["-o", str(tmp_path / "out.npy"), "--rule", "memory(view_filter)", "--f", "1", "--memory", str(state)]
+    for _ in range(40):
+        for i, file in enumerate(files):
+            np.save(file, np.full(50, 1.0) if i == 5 else random.normal(size=50))
+        assert main(["aggregate", *map(str, files), *options, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+    assert told["weights"][5] < 0.01
+    memory = mt.Memory(mt.ViewFilter(1))
+    memory.load(state)
+    assert set(memory) == {file.name for file in files} and memory.rounds("w5.npy") == 40
+    state.write_bytes(b"damaged")
+    assert main(["aggregate", *map(str, files), *options]) == 1
+    assert "is not the state of a memory" in capsys.readouterr().err
+    krum = ["-o", str(tmp_path / "out.npy"), "--rule", "krum", "--f", "1", "--memory", str(state)]
+    assert main(["aggregate", *map(str, files), *krum]) == 1
+    assert "needs a rule that remembers" in capsys.readouterr().err

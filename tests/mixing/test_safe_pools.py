@@ -71,7 +71,6 @@ def test_a_pool_with_a_rule_without_a_bound_says_so_once() -> None:
         pool.with_f(1)
         mt.MixTailor([mt.Mean(), mt.Comed()])
         mt.MixTailor(mt.default_pool(2))
-        mt.MixTailor(mt.default_pool(2, mixed=True))
         with pytest.raises(mt.NotRobustWarning, match=r"2 of 64 rules .*Bulyan\(f=2, selection=Krum\(f=2\), then=Mean"):
             mt.MixTailor(mt.paper_pool(2))
         mt.NNM(2) >> mt.MixTailor(mt.paper_pool(2))
@@ -88,7 +87,7 @@ def test_an_impossible_f_is_refused() -> None:
     rows = np.array([[1.0], [1.1], [-100.0], [-100.0], [-100.0]])
     rule = mt.MixTailor(mt.default_pool(3))
     assert rule.min_rows() == 7
-    with pytest.raises(ValueError, match=r"needs at least 7 rows \(n >= 2f \+ 1, for TrimmedMean\(f=3\)\) and got 5"):
+    with pytest.raises(ValueError, match=r"needs at least 7 rows \(n >= 2f \+ 1, for CAF\(f=3\)\) and got 5"):
         rule(rows)
     with pytest.raises(ValueError, match=r"needs at least 7 rows \(n >= 2f \+ 1, for Comed\(\)\) and got 5"):
         mt.MixTailor([mt.Comed(), mt.TrimmedMean(3)])(rows)

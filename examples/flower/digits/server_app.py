@@ -17,7 +17,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    rule = mt.MixTailor(mt.default_pool(f=config["f"]))
+    rule = mt.recommended(f=config["f"])
     strategy = RobustStrategy(
         rule,
         run_config=config,

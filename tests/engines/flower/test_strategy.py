@@ -452,3 +452,29 @@ def test_a_silent_client_does_not_choose_the_pool():
         grid = LocalGrid(NODES[:7])
         _, metrics, _ = played(strategy, lambda _, replies: dict(list(replies.items())[1:]), grid=grid)
         assert metrics["mixtailor-skipped"] == 1 and metrics["mixtailor-rule"] == -1
+
+
+def test_a_memory_tells_clients_apart_by_their_node():
+    """Node 22 pushes steadily: after some rounds it has no weight, and the rehearsal taught the memory nothing."""
+
+    def answer(message):
+        sent = arrays_of(message.content["arrays"])
+        if message.metadata.message_type == "evaluate":
+            return reply(message, {}, accuracy=0.7)
+        node, noise = message.metadata.dst_node_id, np.random.default_rng(len(told))
+        told.append(message.metadata.dst_node_id)
+        changed = {
+            name: values
+            + (np.full(values.shape, 0.1) if node == 22 else noise.normal(size=values.shape) * 0.1).astype(values.dtype)
+            if values.dtype.kind == "f" and values.ndim
+            else values
+            for name, values in sent.items()
+        }
+        return reply(message, changed)
+
+    told = []
+    memory = mt.recommended(f=1)
+    strategy = RobustStrategy(memory, fraction_evaluate=0.0)
+    strategy.start(LocalGrid(answer=answer), record(OWN), num_rounds=30)
+    assert set(memory) == {str(node) for node in set(told)}
+    assert memory.suspects() == ["22"]

@@ -1,9 +1,11 @@
 """A rule tried on harmless updates before the first model is sent: what fails here is the server's own mistake."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
+from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SystemEntropy
 from mixtailor.rules.base import Plain, Rule
@@ -36,7 +38,9 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
     Traceback (most recent call last):
     ValueError: FLTrust needs the server's own update and got none. Give it with the call, as reference=.
     """
-    members = rule.rules if isinstance(rule, MixTailor) else (rule,)
+    members: Sequence[Rule] = rule.rules if isinstance(rule, MixTailor) else (rule,)
+    if isinstance(rule, Memory):
+        members = rule.fresh().members(n)[0]  # what it remembers is of clients alone
     for member in members:
         parts = list(walk(member))
         audited = any(getattr(part, "audit", None) is not None for part in parts)  # every call of it is on the record

@@ -7,7 +7,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
-from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, peers, ranks, robust_all_reduce
+from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, lane, peers, robust_all_reduce
 from mixtailor.engines.distributed.keys import SharedKey
 from mixtailor.engines.distributed.ranks import Ranks
 
@@ -130,16 +130,16 @@ def _messages(rank, count):
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
     robust_all_reduce(torch.from_numpy(vectors(count)[rank]), mt.Krum(1))
     quick, plain = [], []
-    swapped, single = ranks._swapped, dist.all_to_all_single
+    swapped, single = lane._swapped, dist.all_to_all_single
     tensor = torch.from_numpy(vectors(count)[rank])
-    ranks._swapped = lambda *args: quick.append(args) or swapped(*args)
+    lane._swapped = lambda *args: quick.append(args) or swapped(*args)
     dist.all_to_all_single = lambda *args, **options: plain.append(args) or single(*args, **options)
     try:
         robust_all_reduce(tensor.clone(), mt.Krum(1))
-        ranks._swapped = None
+        lane._swapped = None
         robust_all_reduce(tensor, mt.Krum(1))
     finally:
-        ranks._swapped, dist.all_to_all_single = swapped, single
+        lane._swapped, dist.all_to_all_single = swapped, single
     return len(quick), len(plain), tensor.numpy()
 
 

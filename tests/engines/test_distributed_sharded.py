@@ -76,7 +76,7 @@ def test_all_ranks_name_the_faults_of_all_slices(ranks):
 
 
 def test_slices_cover_every_coordinate_once():
-    from mixtailor.engines.distributed.ranks import bounds
+    from mixtailor.engines.distributed.lane import bounds
 
     for d in (0, 1, 5, 12):
         for count in (1, 2, 5, 7):

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -102,6 +103,8 @@ class Rule(Part):
 
     def __call__(self, updates: Any, **request: Unpack[RequestKeywords]) -> Any:
         """The aggregated update; see `aggregate`."""
+        if _traced():
+            return sys.modules["torch"].compiler.disable(self.__call__)(updates, **request)
         wanted = Request.of(request) if request else EMPTY
         if self._held is None:
             return _Round(self, updates, wanted).run().update
@@ -128,6 +131,9 @@ class Rule(Part):
         on_fault : {"raise", "skip"}
             What to do when more updates are provably faulty than the rule tolerates.
         """
+        if _traced():
+            result: Aggregation = sys.modules["torch"].compiler.disable(self.aggregate)(updates, **request)
+            return result
         wanted = Request.of(request)
         with released(self._held):
             # No local name keeps the round: its memory is freed before the result is released.
@@ -169,6 +175,12 @@ class Rule(Part):
             if candidate.min_rows() <= n:
                 break
         return candidate
+
+
+def _traced() -> bool:
+    """Whether `torch.compile` is tracing this call. It cannot trace kernels, so the call is kept out of its graph."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
 
 
 def _reported(call: "_Round") -> Aggregation:

@@ -1,5 +1,6 @@
 """Slices of all ranks' vectors, from each rank to each, and the slices of the result back."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -55,7 +56,15 @@ _rooms: dict[tuple[torch.dtype, torch.device], _Room] = {}  # those that are not
 
 
 class Exchange:
-    """This rank's slice of every rank's vector, a row each, for as long as the block lasts.
+    """This rank's slice of every update, a row each, for as long as the block lasts.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        What this rank holds of its update.
+    forms : sequence of (int, dtype)
+        What most have, for each shard.
+    ranks : Ranks
 
     Attributes
     ----------
@@ -63,46 +72,46 @@ class Exchange:
         This rank's vector, flat; zeros if it is not of the form that is expected.
     """
 
-    def __init__(self, tensor: torch.Tensor, form: Form, ranks: Ranks) -> None:
-        d, dtype = form
-        ranks.cover(d)
+    def __init__(self, tensor: torch.Tensor, forms: Sequence[Form], ranks: Ranks) -> None:
+        ranks.cover(*(width for width, _ in forms))
+        d, dtype = form = forms[ranks.shard]
         if (tensor.numel(), tensor.dtype) != form:
             self.flat = torch.zeros(d, dtype=dtype, device=tensor.device)
         elif tensor.dim() == 1 and tensor.is_contiguous() and not tensor.requires_grad:
             self.flat = tensor  # the usual case, with two tensors less to make
         else:
             self.flat = tensor.detach().reshape(-1)
-        self._ranks, own = ranks, ranks.stop - ranks.start
+        self._ranks, lane, own = ranks, ranks.lane, ranks.stop - ranks.start
         self._key = dtype, tensor.device
         room = _rooms.pop(self._key, None)  # whoever takes it has it alone
-        if room is None or not room.holds(ranks.count * own):
-            room = _Room(ranks.count * own, dtype, tensor.device)
-        room.shape(ranks.count, own)
+        if room is None or not room.holds(lane.count * own):
+            room = _Room(lane.count * own, dtype, tensor.device)
+        room.shape(lane.count, own)
         self._room, self._wire = room, _wire(self.flat)
         self._result: Any = None
         size = self._wire.numel() // d if d else 1
-        self._widths = [(stop - start) * size for start, stop in ranks.places]
-        ranks.all_to_all(room.wire, self._wire, [own * size] * ranks.count, self._widths)
+        self._widths = [(stop - start) * size for start, stop in lane.places]
+        lane.all_to_all(room.wire, self._wire, [own * size] * lane.count, self._widths)
 
     def __enter__(self) -> "Exchange":
         return self
 
     def arrival(self, faults: dict[int, str], reference: torch.Tensor | None) -> Arrival:
         """The updates that are sound, on this rank's slice."""
-        rows, ranks = self._room.rows, self._ranks
+        rows, ranks, n = self._room.rows, self._ranks, self._ranks.lane.count
         own = None if faults or reference is not None else self._room.storage()
         if own is None:
-            kept = [row for row in range(ranks.count) if row not in faults]
+            kept = [row for row in range(n) if row not in faults]
             return sharded(rows[kept] if faults else rows, ranks, faults=faults)
         # The result may go where this rank's slice came from.
-        self._result = self.flat.numpy()[ranks.start : ranks.stop]
+        self._result = self.flat.numpy()[ranks.lane.start : ranks.lane.stop]
         storage = Shard(own, ranks.start, ranks.d, self._result)
-        n = ranks.count
         return Arrival(storage, tuple(range(n)), {}, n, _as_it_is, _as_it_is, group=ranks)
 
     def __exit__(self, kind: object, *_error: object) -> None:
         if kind is not None:  # an answer that was begun there
-            self.flat[self._ranks.start : self._ranks.stop] = self._room.rows[self._ranks.rank]
+            lane = self._ranks.lane
+            self.flat[lane.start : lane.stop] = self._room.rows[lane.rank]
         _rooms[self._key] = self._room
 
     def spread(self, own: Any, owner: int | None) -> None:
@@ -110,16 +119,16 @@ class Exchange:
 
         A rank whose vector is the answer, the owner, has it already.
         """
-        ranks = self._ranks
+        lane = self._ranks.lane
         if own is None:
             self.flat.zero_()
             return
-        if ranks.rank != owner and own is not self._result:
-            self.flat[ranks.start : ranks.stop] = torch.as_tensor(own)
+        if lane.rank != owner and own is not self._result:
+            self.flat[lane.start : lane.stop] = torch.as_tensor(own)
         # Each rank sends its slice to each: gloo's all_gather would go through a copy of the whole, in fresh memory.
         parts = self._wire.split_with_sizes(self._widths)
-        sent = [None if rank == owner else parts[ranks.rank] for rank in range(ranks.count)]
-        for message in ranks.exchange(sent, parts if ranks.rank != owner else [None] * ranks.count):
+        sent = [None if rank == owner else parts[lane.rank] for rank in range(lane.count)]
+        for message in lane.exchange(sent, parts if lane.rank != owner else [None] * lane.count):
             message.wait()
 
 

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from mixtailor._checks import FaultError, refuse
 from mixtailor.engines.distributed.peers import robust_all_reduce
+from mixtailor.engines.distributed.wrappers import averaging, scaler_in_use
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.request import KeySource, OnFault
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 else:
     from torch.distributed import GradBucket  # not exported to type checkers, and DDP compares the annotation
 
-__all__ = ["RobustHook"]
+__all__ = ["RobustHook", "protect"]
 
 
 class RobustHook:
@@ -32,12 +34,13 @@ class RobustHook:
     entropy : KeySource, optional
         Where the first rank takes keys from: the rule's own source by default.
     on_fault : {"raise", "skip"}
-        With "skip", a step with more proven faults than the rule withstands has zero gradients.
+        With "skip", a step with more proven faults than the rule tolerates has zero gradients. Where a `GradScaler` of
+        this process is in use, either way it has gradients of NaN: the scaler skips the step and shrinks its scale.
 
     Attributes
     ----------
     last : Aggregation or None
-        What happened in the last step.
+        What happened in the last step; None where it had more faults than the rule tolerates.
 
     Examples
     --------
@@ -92,8 +95,64 @@ class RobustHook:
         for buffer, _ in held:
             kind = torch.promote_types(kind, buffer.dtype)
         vector = torch.cat([buffer.to(kind) for buffer, _ in held])
-        self.last = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
+        try:
+            self.last = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
+            skipped = self.last.update is None
+        except FaultError:
+            if not scaler_in_use():
+                raise
+            self.last, skipped = None, True
+        if skipped and scaler_in_use():
+            # Dynamic scaling provokes overflows, and learns from them: the scaler must see one on every rank.
+            vector.fill_(float("nan"))
         parts = torch.split(vector, [buffer.numel() for buffer, _ in held])
         for (buffer, future), part in zip(held, parts, strict=True):
             buffer.copy_(part)
             future.set_result(buffer)
+
+
+def protect(
+    model: torch.nn.Module,
+    rule: Any,
+    *,
+    entropy: KeySource | None = None,
+    on_fault: OnFault = "raise",
+) -> RobustHook:
+    """Register a `RobustHook` on the `DistributedDataParallel` module that a framework has wrapped a model in.
+
+    Parameters
+    ----------
+    model : Module
+        The model, or whatever the framework made of it.
+    rule, entropy, on_fault
+        As for `RobustHook`.
+
+    Returns
+    -------
+    RobustHook
+        Its `last` says what happened in each step.
+
+    Examples
+    --------
+    >>> import mixtailor as mt
+    >>> protect(torch.nn.Linear(2, 1), mt.Comed())
+    Traceback (most recent call last):
+    ValueError: protect needs a model inside DistributedDataParallel, and no such module of this process holds this ...
+
+    Notes
+    -----
+    Call it after the framework has wrapped the model and before the first step. It never has no effect: where there is
+    nothing to register on (one process, FSDP, DeepSpeed), and where another hook is registered, it raises.
+    """
+    wrapper = averaging(model.parameters())
+    if not isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
+        found = (
+            "no such module of this process holds this one" if wrapper is None else f"a {type(wrapper).__name__} does"
+        )
+        refuse(
+            f"protect needs a model inside DistributedDataParallel, and {found}. Start several processes and call it "
+            "after the model was wrapped; for sharded models see Replicas."
+        )
+    hook = RobustHook(rule, wrapper.process_group, entropy=entropy, on_fault=on_fault)
+    wrapper.register_comm_hook(None, hook)
+    return hook

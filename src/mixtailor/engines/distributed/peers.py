@@ -5,8 +5,9 @@ slice of everybody's answer.
 """
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +20,7 @@ from mixtailor.engines.distributed.alike import computing, host
 from mixtailor.engines.distributed.exchange import Exchange, Form
 from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.engines.distributed.ranks import Ranks
+from mixtailor.engines.distributed.wrappers import is_dtensor
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
@@ -26,7 +28,9 @@ from mixtailor.rules.base import Rule, as_rule
 from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.reader import only_row
 
-__all__ = ["TYPES", "Peers", "robust_all_reduce"]
+__all__ = ["TYPES", "Peers", "check_type", "reduced", "robust_all_reduce"]
+
+Forms: TypeAlias = tuple[Form, ...]  # for each shard; one where updates are not sharded
 
 # Types that travel, by the number that stands for them.
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -83,44 +87,72 @@ def robust_all_reduce(
     the others can go on, and raises afterwards. Sound against faulty gradients on honest hosts, not against a
     compromised rank.
     """
-    wanted = as_rule(rule)
+    check_type(tensor)
+    return reduced(tensor, rule, Ranks(0, group), reference=reference, entropy=entropy, on_fault=on_fault)[0]
+
+
+def check_type(tensor: torch.Tensor) -> None:
+    """Refuse a tensor of a type that does not travel."""
     if not tensor.is_floating_point():
         raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
     if tensor.dtype not in TYPES:
         raise TypeError(f"robust_all_reduce needs one of {[str(kind) for kind in TYPES]} and got {tensor.dtype}.")
-    ranks = Ranks(0, group)
+
+
+def reduced(
+    tensor: torch.Tensor,
+    rule: Any,
+    ranks: Ranks,
+    *,
+    reference: torch.Tensor | None = None,
+    entropy: KeySource | None = None,
+    on_fault: OnFault = "raise",
+    words: Sequence[int] = (),
+) -> tuple[Aggregation, Integers]:
+    """`robust_all_reduce` among these ranks, whose updates may be sharded; and the words of all ranks, a row each.
+
+    Words are whole numbers, as many on every rank. They travel with the first exchange and cost no message.
+    """
+    check_type(tensor)
+    if torch.compiler.is_compiling():  # processes wait for one another here, which no graph can hold
+        options: dict[str, Any] = {"reference": reference, "entropy": entropy, "on_fault": on_fault, "words": words}
+        eager: Callable[..., tuple[Aggregation, Integers]] = torch.compiler.disable(reduced)  # type: ignore[no-untyped-call]  # torch's
+        return eager(tensor, rule, ranks, **options)
+    wanted = as_rule(rule)
     source = _source(wanted, ranks) if entropy is None else entropy
-    standing, key = _met(ranks), Told(ranks)
-    form, faults = standing.guess(), dict[int, str]()
-    _tell(tensor, source, ranks, standing, key)
+    standing, key, heard = _met(ranks), Told(ranks), list[Integers]()
+    forms, faults = standing.guess(), dict[int, str]()
+    _tell(tensor, words, source, ranks, standing, key, heard)
     while True:
         try:
-            if form is None:
+            if forms is None:
                 ranks.settle()  # whatever they agree on is something else
                 continue
-            with Exchange(tensor, form, ranks) as exchange, threads.shared(standing.neighbours):
+            with Exchange(tensor, forms, ranks) as exchange, threads.shared(standing.neighbours):
+                own = slice(ranks.lane.start, ranks.lane.stop)
                 result = wanted.aggregate(
                     exchange.arrival(faults, reference),
-                    reference=None if reference is None else reference.detach().reshape(-1)[ranks.start : ranks.stop],
+                    reference=None if reference is None else reference.detach().reshape(-1)[own],
                     entropy=SharedKey(ranks, source, {"preaggregation": key}),
                     on_fault=on_fault,
                 )
                 ranks.settle()
             break
         except _Otherwise as agreed:
-            form, faults = agreed.form, agreed.faults
+            forms, faults = agreed.forms, agreed.faults
     # A rank whose own vector is the answer is sent nothing.
     exchange.spread(result.update, only_row(result.weights) if ranks.alike and result.weights is not None else None)
-    if ranks.rank in faults:
+    length, dtype = forms[ranks.shard]
+    if (tensor.numel(), tensor.dtype) != (length, dtype):
         refuse(
             f"robust_all_reduce needs the same length and type on all ranks: this rank has {tensor.numel()} "
-            f"coordinates of {tensor.dtype}, most have {form[0]} of {form[1]}. The others went "
+            f"coordinates of {tensor.dtype}, most have {length} of {dtype}. The others went "
             "on without it."
         )
     if exchange.flat.data_ptr() != tensor.data_ptr():  # a tensor that is not contiguous
         with torch.no_grad():
             tensor.copy_(exchange.flat.view(tensor.shape))
-    return result if result.update is None else result.with_update(tensor)
+    return result if result.update is None else result.with_update(tensor), heard[0]
 
 
 def _source(rule: Rule, ranks: Ranks) -> KeySource:
@@ -129,11 +161,11 @@ def _source(rule: Rule, ranks: Ranks) -> KeySource:
 
 
 class _Otherwise(Exception):  # no error, but a turn that all ranks take together
-    """The length and type that most ranks have, and the ranks that have another: not what was guessed."""
+    """The length and type that most ranks have, and the updates that have another: not what was guessed."""
 
-    def __init__(self, form: Form, faults: dict[int, str]) -> None:
+    def __init__(self, forms: Forms, faults: dict[int, str]) -> None:
         super().__init__()
-        self.form, self.faults = form, faults
+        self.forms, self.faults = forms, faults
 
 
 @dataclass
@@ -146,26 +178,26 @@ class _Standing:
         Whether all ranks compute alike.
     neighbours : int
         How many of them are on this host.
-    last : form, optional
-        What most had in the last call.
+    last : forms, optional
+        What most had in the last call, for each shard.
     after : dict
-        What most had in the call after one of each form.
+        What most had in the call after one of each kind.
     """
 
     alike: bool
     neighbours: int
-    last: Form | None = None
-    after: dict[Form, Form] = field(default_factory=dict)
+    last: Forms | None = None
+    after: dict[Forms, Forms] = field(default_factory=dict)
 
-    def guess(self) -> Form | None:
+    def guess(self) -> Forms | None:
         return None if self.last is None else self.after.get(self.last, self.last)
 
-    def keep(self, form: Form) -> None:
+    def keep(self, forms: Forms) -> None:
         if len(self.after) > _KEPT:
             self.after.clear()
         if self.last is not None:
-            self.after[self.last] = form
-        self.last = form
+            self.after[self.last] = forms
+        self.last = forms
 
 
 _KEPT = 1000  # forms: a model's layers, not every length that ever was
@@ -184,7 +216,15 @@ def _met(ranks: Ranks) -> _Standing:
     return standing
 
 
-def _tell(tensor: torch.Tensor, source: KeySource, ranks: Ranks, standing: _Standing, key: Told) -> None:
+def _tell(
+    tensor: torch.Tensor,
+    words: Sequence[int],
+    source: KeySource,
+    ranks: Ranks,
+    standing: _Standing,
+    key: Told,
+    heard: list[Integers],
+) -> None:
     """Have this rank's length and type travel with what the rule exchanges first, and the first rank's key.
 
     Slices leave before it is known whether all ranks have the length and type that are expected. A call then waits for
@@ -194,32 +234,36 @@ def _tell(tensor: torch.Tensor, source: KeySource, ranks: Ranks, standing: _Stan
     draw of the rule itself has a key of its own, after the exchange.
     """
     guess = standing.guess()
-    own = bytes(source.key("preaggregation")) if ranks.rank == 0 else bytes(KEY_BYTES)
-    form = [tensor.numel(), TYPES.index(tensor.dtype)]
+    own = np.frombuffer(bytes(source.key("preaggregation")) if ranks.rank == 0 else bytes(KEY_BYTES), np.int64)
+    form, end = [tensor.numel(), TYPES.index(tensor.dtype)], 2 + len(own)
 
     def hear(told: Integers) -> None:
-        key.value = told[0, 2:].tobytes()
-        agreed, faults = _agreed([(length, TYPES[kind]) for length, kind in told[:, :2].tolist()])
+        key.value = told[0, 2:end].tobytes()
+        heard.append(told[:, end:])
+        agreed, faults = _agreed([(length, TYPES[kind]) for length, kind in told[:, :2].tolist()], ranks)
         standing.keep(agreed)
         if faults or agreed != guess:
             raise _Otherwise(agreed, faults)
 
-    ranks.say(np.array([*form, *np.frombuffer(own, np.int64)]), hear)
+    ranks.say(np.array([*form, *own, *words]), hear)
 
 
-def _agreed(forms: list[Form]) -> tuple[Form, dict[int, str]]:
-    """The form that most ranks have, and what is wrong with the others."""
-    if len(set(forms)) == 1:
-        return forms[0], {}
-    # Of equally many, the smaller on all ranks.
-    most, _ = Counter(sorted(forms, key=lambda form: (form[0], TYPES.index(form[1])))).most_common(1)[0]
-    return most, {
-        rank: f"{form[0]} coordinates of {form[1]} where most have {most[0]} of {most[1]}"
-        for rank, form in enumerate(forms)
-        if form != most
-    }
+def _agreed(forms: list[Form], ranks: Ranks) -> tuple[Forms, dict[int, str]]:
+    """The form that most updates have on each shard, and what is wrong with the others."""
+    agreed, faults = list[Form](), dict[int, str]()
+    for shard in range(ranks.shards):
+        here = {update: form for (update, where), form in zip(ranks.seats, forms, strict=True) if where == shard}
+        # Of equally many, the smaller on all ranks.
+        counts = Counter(sorted(here.values(), key=lambda form: (form[0], TYPES.index(form[1]))))
+        most, _ = counts.most_common(1)[0]
+        agreed.append(most)
+        for update, form in here.items():
+            if form != most and update not in faults:
+                faults[update] = f"{form[0]} coordinates of {form[1]} where most have {most[0]} of {most[1]}"
+    return tuple(agreed), faults
 
 
+@final
 @dataclass(frozen=True)
 class Peers:
     """All ranks of a group as workers and aggregators, for `RobustOptimizer`.
@@ -232,7 +276,7 @@ class Peers:
     entropy : KeySource, optional
         Where the first rank takes keys from: the rule's own source by default.
     on_fault : {"raise", "skip"}
-        With "skip", a round with more proven faults than the rule withstands changes nothing.
+        With "skip", a round with more proven faults than the rule tolerates changes nothing.
     """
 
     rule: Rule
@@ -240,7 +284,15 @@ class Peers:
     entropy: KeySource | None = None
     on_fault: OnFault = "raise"
 
-    def exchange(self, vector: torch.Tensor) -> torch.Tensor | None:
-        """The answer on all ranks' vectors, in place; None where the round was skipped."""
-        result = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
-        return vector if result.update is not None else None
+    def ranks(self) -> Ranks:
+        """The ranks that take part in a call."""
+        return Ranks(0, self.group)
+
+    def local(self, parameter: torch.Tensor, name: str) -> torch.Tensor:
+        """What this rank holds of a parameter or a gradient: all of it."""
+        if is_dtensor(parameter):
+            refuse(
+                f"{name} is a DTensor. Peers hold whole models: use "
+                "Replicas(rule, mesh), with the mesh of replicas and shards."
+            )
+        return parameter

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from mixtailor._checks import refuse
 from mixtailor._types import Flags, Floats, Integers
+from mixtailor.engines.distributed.lane import Lane, bounds
 from mixtailor.kernels.norms import added
 from mixtailor.storage.group import Group
 
-__all__ = ["Ranks", "bounds"]
+__all__ = ["Ranks"]
 
 # Functions of this module have the default group as a default argument, bound when it is imported, and `torch.optim`
 # imports it late. Bound to a group that is there, they keep it alive past `destroy_process_group`. Its threads then
@@ -29,19 +28,6 @@ _TINY = 1e-280
 
 # One call of two names: torch 2.13 warns of the older.
 _gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-# What `all_to_all_single` comes to, past all that it looks at anew in each call; not a name that torch promises.
-_swapped: Callable[..., Any] | None = getattr(dist.ProcessGroup, "alltoall_base", None)
-
-_CPU = torch.device("cpu")
-# This rank, how many there are, and whether they exchange what is on a device.
-_seats: "WeakKeyDictionary[dist.ProcessGroup, tuple[int, int, bool]]" = WeakKeyDictionary()
-
-
-def _seat(group: "dist.ProcessGroup") -> tuple[int, int, bool]:
-    found = _seats.get(group)
-    if found is None:
-        found = _seats[group] = group.rank(), group.size(), dist.get_backend(group) == "nccl"
-    return found
 
 
 class _Box:
@@ -58,19 +44,6 @@ class _Box:
 _boxes: "dict[np.dtype[Any], _Box]" = {}  # those that are not in use
 
 
-def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
-    """The coordinates of one of `count` slices: all are of width ceil(d / count), but for the last ones.
-
-    Examples
-    --------
-    >>> [bounds(10, 4, rank) for rank in range(4)]
-    [(0, 3), (3, 6), (6, 9), (9, 10)]
-    """
-    width = -(-d // count)
-    start = min(rank * width, d)
-    return start, min(start + width, d)
-
-
 @final
 class Ranks(Group):
     """The ranks of a `torch.distributed` group, each of which holds a slice of d coordinates.
@@ -83,38 +56,50 @@ class Ranks(Group):
         The coordinates of all slices together.
     group : ProcessGroup, optional
         The ranks that take part; all of them by default.
+    lane : Lane, optional
+        Those of them that hold the same coordinates as this one, an update each; all of them by default.
+    seats : sequence of (int, int), optional
+        The update and the shard of each rank of the group, where updates are sharded over ranks.
 
     Attributes
     ----------
     alike : bool
         Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
+    shards, shard : int
+        Among how many ranks each update is divided, and which part this one holds.
+    start, stop : int
+        The coordinates of this rank's slice, counted over all shards.
     """
 
-    def __init__(self, d: int, group: "dist.ProcessGroup | None" = None) -> None:
-        self.group = group
+    def __init__(
+        self,
+        d: int,
+        group: "dist.ProcessGroup | None" = None,
+        lane: Lane | None = None,
+        seats: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        self.group, self._all = group, Lane(group)
+        self.rank, self.count, self.device = self._all.rank, self._all.count, self._all.device
+        self.lane = self._all if lane is None else lane
+        self.seats = [(rank, 0) for rank in range(self.count)] if seats is None else seats
+        self.shards, self.shard = 1 + max(shard for _, shard in self.seats), self.seats[self.rank][1]
         self.alike = False
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
-        outside: Any = dist.GroupMember.NON_GROUP_MEMBER
-        if group == outside:
-            refuse("This rank is not in the group. Call on the ranks of the group only.")
-        self.rank, self.count, on_device = _seat(self.members)
         self._first = 0 if group is None else dist.get_global_rank(group, 0)
-        self.device = torch.device("cuda", torch.cuda.current_device()) if on_device else _CPU
-        self.cover(d)
+        self.cover(d, *[0] * (self.shards - 1))
 
     @property
     def members(self) -> "dist.ProcessGroup":
-        """The group, also where it is the default one, which is not kept: it must end when it is destroyed."""
-        members = dist.group.WORLD if self.group is None else self.group
-        if members is None:
-            refuse("The ranks need a group and there is none. Call torch.distributed.init_process_group first.")
-        return members
+        """The group, also where it is the default one."""
+        return self._all.members
 
-    def cover(self, d: int) -> None:
-        """Share out another number of coordinates."""
-        self.d, self.width = d, -(-d // self.count)
-        self.places = [bounds(d, self.count, rank) for rank in range(self.count)]
-        self.start, self.stop = self.places[self.rank]
+    def cover(self, *widths: int) -> None:
+        """Share out another number of coordinates, given for each shard."""
+        self.d = sum(widths)
+        self.lane.cover(widths[self.shard])
+        before = sum(widths[: self.shard])
+        self.start, self.stop = before + self.lane.start, before + self.lane.stop
+        self._widths = widths
 
     def say(self, words: Integers, hear: Callable[[Integers], None]) -> None:
         """Have whole numbers travel with what the ranks exchange next; `hear` gets those of all ranks, a row each."""
@@ -137,39 +122,14 @@ class Ranks(Group):
         # Each rank to each, in one step. gloo's all_gather goes round in a ring, and on few processors each of its
         # count - 1 steps waits until the next rank is awake.
         if self.device.type == "cpu":
-            self.all_to_all(box.received, box.sent)
+            self._all.all_to_all(box.received, box.sent)
         else:
             every = torch.empty_like(box.sent, device=self.device)
-            self.all_to_all(every, box.sent.to(self.device))
+            self._all.all_to_all(every, box.sent.to(self.device))
             box.received.copy_(every)
         found = box.into.reshape(self.count, *own.shape).copy()
         _boxes[own.dtype] = box
         return found
-
-    def all_to_all(
-        self, received: torch.Tensor, sent: torch.Tensor, into: Sequence[int] = (), out: Sequence[int] = ()
-    ) -> None:
-        """Send each rank a part of one tensor and receive a part of another from each, of these sizes or equal ones."""
-        if _swapped is not None and self.device.type == "cpu":
-            _swapped(self.members, received, sent, into, out).wait()
-        else:
-            dist.all_to_all_single(received, sent, list(into), list(out), group=self.members)
-
-    def exchange(self, sent: "Sequence[torch.Tensor | None]", received: "Sequence[torch.Tensor | None]") -> list[Any]:
-        """Begin to send each of the other ranks a tensor and to receive one from each, where there is one.
-
-        For what goes to several ranks as it is: `all_to_all` would need a copy for each of them.
-        """
-        group, peers = self.members, [(self.rank + step) % self.count for step in range(1, self.count)]
-        into = [(rank, part) for rank in reversed(peers) if (part := received[rank]) is not None and part.numel()]
-        out = [(rank, part) for rank in peers if (part := sent[rank]) is not None and part.numel()]
-        if self.device.type == "cpu":  # past what `isend` and `irecv` look at anew for each of them
-            return [group.recv([part], rank, 0) for rank, part in into] + [
-                group.send([part], rank, 0) for rank, part in out
-            ]
-        batch = [dist.P2POp(dist.irecv, part, group=group, group_peer=rank) for rank, part in into]
-        batch += [dist.P2POp(dist.isend, part, group=group, group_peer=rank) for rank, part in out]
-        return dist.batch_isend_irecv(batch) if batch else []
 
     def together(self, values: Floats, *, maximum: bool = False) -> Floats:
         """The sums, or the maxima, of what the ranks have; the same bits everywhere."""
@@ -238,9 +198,21 @@ class Ranks(Group):
         if self.count == 1:
             return matrix
         tensor = matrix if isinstance(matrix, torch.Tensor) else torch.from_numpy(matrix)
-        sent = tensor.new_zeros((len(tensor), self.width), device=self.device)
+        slices = self._slices()
+        sent = tensor.new_zeros((len(tensor), max(stop - start for start, stop in slices)), device=self.device)
         sent[:, : tensor.shape[1]] = tensor
         every = sent.new_empty((self.count, *sent.shape))
         _gather_into(every.view(-1), sent.view(-1), group=self.group)
-        found = every.transpose(0, 1).reshape(len(tensor), -1)[:, : self.d].contiguous()
+        found = sent.new_empty((len(tensor), self.d))
+        for (start, stop), part in zip(slices, every, strict=True):
+            found[:, start:stop] = part[:, : stop - start]
         return found.to(tensor.device) if isinstance(matrix, torch.Tensor) else found.cpu().numpy()
+
+    def _slices(self) -> list[tuple[int, int]]:
+        """The coordinates of every rank's slice, counted over all shards."""
+        found = []
+        for update, shard in self.seats:
+            start, stop = bounds(self._widths[shard], self.lane.count, update)
+            before = sum(self._widths[:shard])
+            found.append((before + start, before + stop))
+        return found

@@ -70,6 +70,9 @@ def answers(rank, count):
     trusted = torch.from_numpy(vectors(count).mean(axis=0))
     robust_all_reduce(tensor, mt.FLTrust(), reference=trusted)
     found["reference"] = tensor.numpy()
+    shorter = torch.from_numpy(vectors(count)[rank, :11].copy())  # another length than in the call before
+    robust_all_reduce(shorter, mt.FLTrust(), reference=trusted[:11])
+    found["shorter reference"] = shorter.numpy()
     found["lengths"] = [_lengths(rank, count, rule) for rule in BY_LENGTH]
     found["drawn"] = _drawn(rank, count)
     found["untouched"] = _untouched(rank, count)

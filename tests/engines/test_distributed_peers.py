@@ -34,6 +34,8 @@ def test_all_ranks_get_the_central_answer(ranks):
         assert np.allclose(values, left(rows[[0, 1, 2, 4]])) and quarantined == [(3, "not finite")]
         assert answer["skipped"] == ((0, 4), True, [0.0] * 7)
         assert np.allclose(answer["reference"], mt.FLTrust()(rows, reference=rows.mean(dim=0)))
+        shorter = mt.FLTrust()(rows[:, :11], reference=rows.mean(dim=0)[:11])
+        assert np.allclose(answer["shorter reference"], shorter)
     for rank in (0, 1, 3, 4):
         values, ((row, reason),) = found[rank]["short"]
         assert np.allclose(values, left(rows[[0, 1, 3, 4]])) and row == 2 and "20 coordinates" in reason

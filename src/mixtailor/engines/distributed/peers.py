@@ -121,8 +121,10 @@ def reduced(
     wanted = as_rule(rule)
     source = _source(wanted, ranks) if entropy is None else entropy
     standing, key, heard = _met(ranks), Told(ranks), list[Integers]()
-    forms, faults = standing.guess(), dict[int, str]()
-    _tell(tensor, words, source, ranks, standing, key, heard)
+    # A reference must be cut as the slices are, so its call does not begin with a guess.
+    guess = standing.guess() if reference is None else None
+    forms, faults = guess, dict[int, str]()
+    _tell(tensor, words, source, ranks, standing, guess, key, heard)
     while True:
         try:
             if forms is None:
@@ -222,6 +224,7 @@ def _tell(
     source: KeySource,
     ranks: Ranks,
     standing: _Standing,
+    guess: Forms | None,
     key: Told,
     heard: list[Integers],
 ) -> None:
@@ -233,7 +236,6 @@ def _tell(
     The key is that for what a rule does with randomness: among peers nobody chooses an update after having seen it. A
     draw of the rule itself has a key of its own, after the exchange.
     """
-    guess = standing.guess()
     own = np.frombuffer(bytes(source.key("preaggregation")) if ranks.rank == 0 else bytes(KEY_BYTES), np.int64)
     form, end = [tensor.numel(), TYPES.index(tensor.dtype)], 2 + len(own)
 

@@ -1,0 +1,66 @@
+"""Sharded replicas, FSDP2 on a mesh of 3 x 2 real processes: the result of one process that sees everything."""
+
+import numpy as np
+import pytest
+from engines import replica_ranks as body
+from engines.processes import run
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each of six ranks did."""
+    return run(body.everything_else, body.REPLICAS * body.SHARDS, tmp_path_factory.mktemp("replicas"))
+
+
+def test_every_rule_equals_the_central_result(tmp_path):
+    """Every rule that three updates allow: the same selection, weights and quarantine; values to 1e-6."""
+    rules, ranks = body.cases(), run(body.every_rule, body.REPLICAS * body.SHARDS, tmp_path)
+    assert len(rules) > 20
+    for place, (rule, broken) in enumerate((rule, broken) for rule in rules for broken in (False, True)):
+        central = body.central(rule, body.rows(broken), body.reference())
+        for rank in ranks:
+            found = rank[place]
+            if isinstance(central, tuple):
+                assert found == central, rule
+                continue
+            shard, values, selected, weights, quarantined = found
+            own = slice(sum(body.WIDTHS[:shard]), sum(body.WIDTHS[: shard + 1]))
+            assert np.allclose(values, central.update[own], rtol=1e-6, atol=1e-6), rule
+            assert selected == central.selected, rule
+            assert (weights is None) == (central.weights is None), rule
+            assert weights is None or np.allclose(weights, central.weights, atol=1e-6), rule
+            assert quarantined == [(item.row, item.reason) for item in central.quarantined], rule
+
+
+@pytest.mark.parametrize("name", body.RULES)
+def test_training_equals_that_of_one_process(name, ranks):
+    """AdamW, two accumulated batches a step, clipped after aggregation; the unused layer does not move."""
+    central = body.centrally(body.RULES[name])
+    for rank in ranks:
+        for parameter, values in rank["trained"][name].items():
+            assert np.allclose(values, central[parameter], rtol=1e-4, atol=1e-5), parameter
+
+
+def test_layers_that_few_replicas_use(ranks):
+    for rank in ranks:
+        unused, spare, first = rank["spare"]
+        assert unused and np.allclose(spare, 1 / body.REPLICAS) and np.allclose(first, 2.0)
+
+
+def test_mixed_precision_compiled_with_a_scaler(ranks):
+    """All replicas overflow once: one step is skipped; one replica alone does: it is quarantined, and scales down."""
+    for place, rank in enumerate(ranks):
+        model, scales, skipped = rank["half"]
+        assert skipped == 1
+        assert scales == ([64.0, 32.0, 16.0, 16.0] if place < body.SHARDS else [64.0, 32.0, 32.0, 32.0])
+        for parameter, values in model.items():
+            assert np.array_equal(values, ranks[0]["half"][0][parameter]) and np.isfinite(values).all()
+
+
+def test_what_is_not_sharded_as_needed_is_refused_by_name(ranks):
+    for rank in ranks:
+        said = rank["refused"]
+        assert "weight lives on the dimension 'replicate' too" in said["whole mesh"]
+        assert "weight is not sharded: each of the 2 ranks" in said["not sharded"]
+        assert "weight is a DTensor" in said["peers"]
+        assert "needs a mesh with a dimension 'dp'" in said["dimension"]

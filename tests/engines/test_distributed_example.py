@@ -1,4 +1,4 @@
-"""The example runs under torchrun, as its first lines say, and learns with a poisoned rank."""
+"""The examples run under torchrun, as their first lines say, and learn with a poisoned rank."""
 
 import re
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "distributed" / "train.py"
+PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "distributed"
 LEAVING = Path(__file__).resolve().parent / "leaving.py"
 
 
@@ -30,11 +30,20 @@ def _said(command):
     return said
 
 
-@pytest.mark.parametrize("options", [[], ["--hook"]], ids=["optimizer", "hook"])
-def test_example_learns(options):
+@pytest.mark.parametrize(
+    ("program", "count", "options"),
+    [
+        ("train.py", 4, ["--steps", "60"]),
+        ("train.py", 4, ["--hook", "--steps", "60"]),
+        ("sharded.py", 6, ["--shards", "2", "--steps", "60"]),
+        ("local_steps.py", 4, ["--rounds", "15"]),
+    ],
+    ids=["optimizer", "hook", "sharded", "local steps"],
+)
+def test_example_learns(program, count, options):
     """Well below the loss of a model that has learnt nothing, and far from what the poisoned rank asks for."""
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--master-port", str(_free_port())]
-    command = [sys.executable, *launcher, str(PROGRAM), *options, "--steps", "60"]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--master-port", str(_free_port())]
+    command = [sys.executable, *launcher, str(PROGRAMS / program), *options]
     said = _said(command)
     loss, nothing = map(
         float, re.search(r"loss ([\d.]+) on clean data \(a model that answers 0: ([\d.]+)\)", said).groups()

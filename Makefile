@@ -8,10 +8,11 @@ READY := $(VENV)/ready
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
 
 PEERS := .venv-peers
+ENGINES := .venv-engines
 # The Pythons that the base package is tested with besides; .ci/base.txt lists what of the suite that is.
 OTHERS := 3.12 3.13
 
-.PHONY: demo test test-all coverage lint bench bench-peers requirements mutants campaign docs clean
+.PHONY: demo test test-all test-engines coverage lint bench bench-peers requirements mutants campaign docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
@@ -24,6 +25,10 @@ test-all: test $(OTHERS:%=test-%)
 
 test-%: .venv-%/ready
 	.venv-$*/bin/python -m pytest -q @.ci/base.txt $(ARGUMENTS)
+
+# Hugging Face and Lightning, which the development environment does not have: their tests are skipped there.
+test-engines: $(ENGINES)/ready
+	$(ENGINES)/bin/python -m pytest -q tests/engines/test_frameworks.py $(ARGUMENTS)
 
 # Lines and branches that no test runs, in htmlcov/index.html. Slower than `make test`.
 coverage: $(READY)
@@ -68,7 +73,7 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(OTHERS:%=.venv-%) .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(ENGINES) $(OTHERS:%=.venv-%) .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
 # The project itself has no hash, and pip refuses to mix: it comes second, without dependencies of its own.
@@ -86,6 +91,14 @@ $(READY): pyproject.toml requirements.txt
 	@test -x .venv-3.$*/bin/python || PYTHON= .ci/venv .venv-3.$* 3.$*
 	@.venv-3.$*/bin/python .ci/groups.py test > .venv-3.$*/test.txt
 	@.venv-3.$*/bin/python $(PIP) --constraint constraints.txt --requirement .venv-3.$*/test.txt --editable ".[files,cli]"
+	@touch $@
+
+$(ENGINES)/ready: pyproject.toml constraints.txt
+	@echo "Setting up $(ENGINES): a few minutes, once."
+	@test -x $(ENGINES)/bin/python || .ci/venv $(ENGINES)
+	@$(ENGINES)/bin/python .ci/groups.py test > $(ENGINES)/test.txt
+	@$(ENGINES)/bin/python $(PIP) --constraint constraints.txt --requirement $(ENGINES)/test.txt \
+		--editable ".[huggingface,lightning]"
 	@touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt benchmarks/peers/requirements-as-they-are.txt

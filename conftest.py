@@ -18,7 +18,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 # skipped, so that the base package can be tested without them; one that is installed and fails to load is an error.
 OPTIONAL = (
     "torch", "safetensors", "typer", "rich", "jinja2", "matplotlib", "tensorboard", "mlflow", "wandb", "sklearn",
-    "pydantic", "joblib", "flwr", "distributed", "atheris",
+    "pydantic", "joblib", "flwr", "distributed", "atheris", "transformers", "accelerate", "lightning",
 )  # fmt: skip
 MISSING = frozenset(name for name in OPTIONAL if importlib.util.find_spec(name) is None)
 

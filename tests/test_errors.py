@@ -22,7 +22,11 @@ def errors() -> list[type[Exception]]:
     found = {}
     for module in pkgutil.walk_packages(mt.__path__, "mixtailor."):
         if not module.name.endswith("__main__"):
-            for kind in vars(importlib.import_module(module.name)).values():
+            try:
+                members = vars(importlib.import_module(module.name))
+            except mt.MissingPackageError:  # an engine whose package has an environment of its own
+                continue
+            for kind in members.values():
                 if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__.startswith("mixtailor"):
                     found[kind.__qualname__] = kind
     return [kind for name, kind in sorted(found.items()) if name.endswith("Error") and name not in INSIDE]

@@ -1,0 +1,56 @@
+"""Rules for Hugging Face's `Trainer`; a model that Accelerate prepared takes `protect` as it is.
+
+Read the threat model first, in docs/engines/frameworks.md: faulty gradients on honest hosts, not a compromised rank.
+"""
+
+from typing import Any, final
+
+from mixtailor.engines.distributed import RobustHook, protect
+from mixtailor.rules.request import KeySource, OnFault
+
+try:
+    from transformers import TrainerCallback
+except ImportError:  # pragma: no cover  # with transformers installed, nothing to see
+    from mixtailor._checks import MissingPackageError
+
+    raise MissingPackageError("The Trainer callback", "transformers", "huggingface") from None
+
+__all__ = ["RobustCallback"]
+
+
+@final
+class RobustCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not installed where types are checked
+    """Aggregate the gradients of all processes by a rule, where `Trainer` would average them.
+
+    Parameters
+    ----------
+    rule : rule or callable
+    entropy : KeySource, optional
+        Where the first process takes keys from: the rule's own source by default.
+    on_fault : {"raise", "skip"}
+        As for `RobustHook`.
+
+    Attributes
+    ----------
+    hook : RobustHook or None
+        What is registered since training began; its `last` says what happened in the last step.
+
+    Examples
+    --------
+    One argument more, in a program that `torchrun` or `accelerate launch` starts in several processes::
+
+        Trainer(model, arguments, train_dataset=data, callbacks=[RobustCallback(mt.recommended(f=1))])
+
+    Notes
+    -----
+    Where `Trainer` does not use DistributedDataParallel (one process, FSDP, DeepSpeed), training does not begin.
+    """
+
+    def __init__(self, rule: Any, *, entropy: KeySource | None = None, on_fault: OnFault = "raise") -> None:
+        self.rule, self.entropy = rule, entropy
+        self.on_fault: OnFault = on_fault
+        self.hook: RobustHook | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
+        """Find what `Trainer` has wrapped the model in."""
+        self.hook = protect(options["model"], self.rule, entropy=self.entropy, on_fault=self.on_fault)

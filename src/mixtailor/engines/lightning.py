@@ -1,0 +1,57 @@
+"""Rules for Lightning's `Trainer`; a model that Fabric set up takes `protect` as it is.
+
+Read the threat model first, in docs/engines/frameworks.md: faulty gradients on honest hosts, not a compromised rank.
+"""
+
+from typing import Any, final
+
+from mixtailor.engines.distributed import RobustHook, protect
+from mixtailor.rules.request import KeySource, OnFault
+
+try:
+    from lightning.pytorch import Callback
+except ImportError:  # pragma: no cover  # with lightning installed, nothing to see
+    from mixtailor._checks import MissingPackageError
+
+    raise MissingPackageError("The Lightning callback", "lightning", "lightning") from None
+
+__all__ = ["RobustCallback"]
+
+
+@final
+class RobustCallback(Callback):  # type: ignore[misc]  # lightning is not installed where types are checked
+    """Aggregate the gradients of all processes by a rule, where `strategy="ddp"` would average them.
+
+    Parameters
+    ----------
+    rule : rule or callable
+    entropy : KeySource, optional
+        Where the first process takes keys from: the rule's own source by default.
+    on_fault : {"raise", "skip"}
+        As for `RobustHook`.
+
+    Attributes
+    ----------
+    hook : RobustHook or None
+        What is registered since training began; its `last` says what happened in the last step.
+
+    Examples
+    --------
+    One argument more::
+
+        Trainer(strategy="ddp", devices=4, callbacks=[RobustCallback(mt.recommended(f=1))])
+
+    Notes
+    -----
+    Lightning's own ``DDPStrategy(ddp_comm_hook=...)`` registers its hook on GPUs alone, and says nothing elsewhere.
+    This callback registers on every device; where the strategy is not DDP, training does not begin.
+    """
+
+    def __init__(self, rule: Any, *, entropy: KeySource | None = None, on_fault: OnFault = "raise") -> None:
+        self.rule, self.entropy = rule, entropy
+        self.on_fault: OnFault = on_fault
+        self.hook: RobustHook | None = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Find what the strategy has wrapped the module in."""
+        self.hook = protect(pl_module, self.rule, entropy=self.entropy, on_fault=self.on_fault)

@@ -1,7 +1,12 @@
-"""What ranks do in the tests of Hugging Face and Lightning. Each starts its framework as torchrun would."""
+"""A rank in the tests of Hugging Face and Lightning: `framework_ranks.py WHAT RANK PORT FOLDER [PROTECTED]`.
+
+A program of its own, started as torchrun would start it: the frameworks make their process groups themselves.
+"""
 
 import os
-import warnings
+import pickle
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +23,6 @@ def _launched(rank, count, port):
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
     os.environ.update({name: str(number) for name, number in numbers.items()})
     os.environ.update({"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0"})
-    warnings.simplefilter("default")  # the frameworks' own
 
 
 def _corrupt(model, rank, count):
@@ -175,3 +179,15 @@ def fabric(rank, count, port, folder):
         made.backward(torch.nn.functional.mse_loss(wrapped(inputs), targets))
         optimizer.step()
     return before, _squared(model), _flat(model), hook.last.n
+
+
+def main():
+    name, rank, port, folder, *protected = sys.argv[1:]
+    torch.set_num_threads(1)
+    arguments = [bool(int(one)) for one in protected]
+    found = globals()[name](int(rank), COUNT, int(port), Path(folder) / f"of{rank}", *arguments)
+    (Path(folder) / f"rank{rank}").write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

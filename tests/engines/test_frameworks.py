@@ -1,23 +1,39 @@
 """Hugging Face's Trainer, Accelerate, Lightning and Fabric, in real processes, with one corrupt rank."""
 
 import importlib
+import pickle
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 from engines import framework_ranks as body
-from engines.processes import run
 
 NEEDS = {"trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "fabric": "lightning"}
 
 
 def _run(name, folder, *arguments):
+    """What each rank found."""
     pytest.importorskip(NEEDS[name])
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    return run(getattr(body, name), body.COUNT, folder, port, folder, *arguments, grouped=False)
+    command = [sys.executable, body.__file__, name]
+    options = [str(port), str(folder), *(str(int(one)) for one in arguments)]
+    started = [
+        subprocess.Popen([*command, str(rank), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(body.COUNT)
+    ]
+    try:
+        said = [process.communicate(timeout=300)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(10)
+    assert [process.returncode for process in started] == [0] * body.COUNT, said
+    return [pickle.loads((folder / f"rank{rank}").read_bytes()) for rank in range(body.COUNT)]  # noqa: S301  # our own
 
 
 @pytest.mark.parametrize("name", NEEDS)

@@ -63,7 +63,7 @@ class BestResponse(Attack):
     --------
     >>> from mixtailor import Comed, Krum, MixTailor
     >>> honest = 1.0 + np.random.default_rng(0).normal(size=(10, 50))
-    >>> facts = BestResponse(MixTailor([Krum(f=2), Comed()]), budget=60).craft(honest, f=2, rng=0).facts
+    >>> facts = BestResponse(MixTailor([Krum(f=2), Comed()]), budget=120).craft(honest, f=2, rng=0).facts
     >>> facts["value"] < facts["start_value"], facts["improved"]
     (True, True)
 

@@ -153,7 +153,7 @@ def _rule(name: str, kind: type[Any]) -> RuleEntry:
 
 def _tolerates(kind: type[Any], n: Letter) -> str:
     fields = {item.name for item in dataclasses.fields(kind)}
-    if "rule" in fields:
+    if "rule" in fields and "f" not in fields:
         return "what its rule does"
     if "f" in fields:
         return "f" if _blank(kind).robust else "no bound known"

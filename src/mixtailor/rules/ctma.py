@@ -77,6 +77,10 @@ class CTMA(Rule):
     def needs(self) -> str:
         return self.requirement if self.rule.min_rows() <= 2 * self.f + 1 else self.rule.needs()
 
+    @property
+    def robust(self) -> bool:
+        return self.rule.robust
+
     def missing_laws(self) -> Mapping[str, str]:
         return self.rule.missing_laws()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +14,6 @@ from campaigns.flower.replies import KINDS, record_of, reply
 from mixtailor.engines.flower import Adagrad, Adam, RobustStrategy, Yogi
 from mixtailor.engines.flower.arrays import view
 from mixtailor.mixing.entropy import SeededEntropy
-
-logging.getLogger("flwr").setLevel(logging.CRITICAL)  # thousands of warnings that are as they should be
 
 MODELS: list[dict[str, tuple[tuple[int, ...], str]]] = [
     {"w": ((6,), "float32")},
@@ -81,6 +78,8 @@ class Case:
             dropouts=self.dropouts,
             examples_cap=cap,
             server_optimizer=optimizer,
+            min_train_nodes=self.n,
+            min_available_nodes=self.n,
         )
         layout = MODELS[int(rng.integers(0, len(MODELS)))]
         self.model = {name: _values(rng, shape, dtype, 1.0) for name, (shape, dtype) in layout.items()}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +39,21 @@ def repeat(seed: str) -> list[str]:
     return _broken(first, second, Tally())
 
 
+@contextmanager
+def _silenced(name: str) -> Iterator[None]:
+    """Without thousands of warnings that are as they should be."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def _broken(seed: int, index: int, tally: Tally) -> list[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pools that n shrinks, iterations that stop at their limit
+    with warnings.catch_warnings(), _silenced("flwr"):
+        warnings.simplefilter("ignore")  # iterations that stop at their limit
         try:
             case, problems = played(np.random.default_rng([seed, index]))
         except Exception as error:  # nothing that a client sends may stop the run

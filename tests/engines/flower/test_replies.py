@@ -137,7 +137,8 @@ def test_too_few_clients_answer():
     keep = NODES[:4]
     with logged() as lines:
         _, metrics, _ = played(
-            RobustStrategy(mt.Krum(f=1), dropouts=5), lambda _, replies: {node: replies[node] for node in keep}
+            RobustStrategy(mt.Krum(f=1), dropouts=5, min_train_nodes=9, min_available_nodes=9),
+            lambda _, replies: {node: replies[node] for node in keep},
         )
     assert metrics["mixtailor-skipped"] == 1
     assert any("Krum(f=1) needs at least 5 replies (n >= 2f + 3) and got 4" in line for line in lines)

@@ -1,0 +1,301 @@
+"""The recommended recipe against 33 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
+
+``python -m benchmarks.memory digits --f 4 --seeds 3`` prints the worst case of each recipe. A training of the
+simulation takes a second and one of these a tenth, so that recipes could be compared in minutes. They are batched
+copies of the library's, and `tests/benchmarks/test_memory.py` compares the two. MNIST and CIFAR-10 are read from the
+folder that MIXTAILOR_DATA names.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from benchmarks.memory_attacks import ATTACKS
+from mixtailor.simulation import load
+
+Array = np.ndarray[Any, Any]
+Recipe = Callable[[Array, int], Array]
+
+# Side of the pooling, hidden units, learning rate with momentum at the server, batch, rounds.
+SETTINGS = {
+    "digits": (1, 32, 0.05, 16, 200),
+    "mnist": (2, 24, 0.02, 32, 300),
+    "cifar10": (4, 24, 0.01, 32, 400),
+}
+
+
+# Recipes: from the updates of all trainings, (A, S, n, d), to the results, (A, S, d). A attacks, S seeds.
+
+
+def gram(rows: Array) -> Array:
+    """Inner products."""
+    return np.asarray(np.matmul(rows, rows.swapaxes(-1, -2)), np.float64)
+
+
+def centred(products: Array, weights: Array) -> Array:
+    """Inner products about the weighted mean."""
+    mixed = np.einsum("...ij,...j->...i", products, weights)
+    inner = np.einsum("...i,...i->...", mixed, weights)
+    return products - mixed[..., None] - mixed[..., None, :] + inner[..., None, None]
+
+
+def view_of(rows: Array) -> Array:
+    """As `mixtailor.memory.views.view_of`, for many trainings."""
+    products = gram(rows)
+    n = products.shape[-1]
+    products = centred(products, np.full(products.shape[:-1], 1.0 / n))
+    diagonal = np.einsum("...ii->...i", products)
+    unit = np.maximum(np.median(diagonal, -1, keepdims=True), 1e-300)
+    quiet = np.maximum(0.0, 1.0 - diagonal / unit)
+    return products / unit[..., None] + quiet[..., None] * np.eye(n)
+
+
+def filtered(views: Array, f: int) -> Array:
+    """As `mixtailor.rules._spectra.filtered`, for many trainings: (V, ..., n, n) to weights with sum one."""
+    n, lead = views.shape[-1], views.shape[1:-2]
+    weights, least, done = np.ones((*lead, n)), np.full(lead, np.inf), np.zeros(lead, bool)
+    best = weights.copy()
+    while not done.all():
+        share = np.broadcast_to(weights / weights.sum(-1, keepdims=True), views.shape[:-1])
+        about, root = centred(views, share), np.sqrt(share)
+        values, vectors = np.linalg.eigh(about * root[..., None] * root[..., None, :])
+        top = values[..., -1].argmax(0)
+        eigenvalue = np.take_along_axis(values[..., -1], top[None], 0)[0]
+        vector = np.take_along_axis(vectors[..., -1], top[None, ..., None], 0)[0]
+        seen = np.take_along_axis(about, top[None, ..., None, None], 0)[0]
+        better = ~done & (eigenvalue < least)
+        best, least = np.where(better[..., None], weights, best), np.where(better, eigenvalue, least)
+        away = np.abs(np.einsum("...ij,...j->...i", seen, root[0] * vector)) * (weights > 0.0)
+        farthest = away.max(-1, keepdims=True)
+        done = done | (weights.sum(-1) <= n - 2 * f) | (farthest[..., 0] == 0.0)
+        lower = weights * (1.0 - (away / np.where(farthest == 0.0, 1.0, farthest)) ** 2)
+        weights = np.where(done[..., None], weights, lower)
+        few = weights.sum(-1) < max(f + 1, n - 2 * f - 0.5) * weights.max(-1)
+        done = done | few
+    return best / best.sum(-1, keepdims=True)
+
+
+def nearest_median(products: Array, f: int, iterations: int = 60) -> Array:
+    """The weights of NNM before the geometric median, from inner products."""
+    n = products.shape[-1]
+    diagonal = np.einsum("...ii->...i", products)
+    squares = np.maximum(diagonal[..., None] + diagonal[..., None, :] - 2 * products, 0.0)
+    mixing = np.zeros(products.shape)
+    np.put_along_axis(mixing, np.argsort(squares, -1)[..., : n - f], 1.0 / (n - f), -1)
+    mixed = mixing @ products @ mixing.swapaxes(-1, -2)
+    own = np.einsum("...ii->...i", mixed)
+    weights = np.full(own.shape, 1.0 / n)
+    for _ in range(iterations):
+        inner = np.einsum("...ij,...j->...i", mixed, weights)
+        length = np.einsum("...i,...i->...", inner, weights)[..., None]
+        away = np.sqrt(np.maximum(own - 2 * inner + length, 0.0))
+        weights = 1.0 / np.maximum(away, 1e-6 * np.median(away, -1, keepdims=True) + 1e-300)
+        weights /= weights.sum(-1, keepdims=True)
+    return np.asarray(np.einsum("...i,...ij->...j", weights, mixing))
+
+
+def clipped(rows: Array) -> Array:
+    """Updates no longer than the median."""
+    lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(-1))
+    factors = np.minimum(1.0, np.median(lengths, -1, keepdims=True) / np.maximum(lengths, 1e-300))
+    return rows * factors[..., None].astype(np.float32)
+
+
+def combined(weights: Array, rows: Array) -> Array:
+    return np.asarray(np.einsum("asn,asnd->asd", weights.astype(np.float32), rows))
+
+
+class Remembering:
+    """The recipe with a memory, and a draw among "filter" and "nearest" each round."""
+
+    def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.9, 0.99)):
+        self.f, self.pool, self.decays, self.size = f, pool, decays, size
+        self.random = np.random.default_rng(4242)
+        turned = self.random.integers(size, size=-(-d // size))
+        self.buckets = (np.arange(d) % size + turned[np.arange(d) // size]) % size
+        self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
+        self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
+
+    def sketch(self, rows: Array) -> Array:
+        from scipy.sparse import csr_matrix
+
+        d = rows.shape[-1]
+        fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, self.size))
+        return np.asarray(rows.reshape(-1, d) @ fold).reshape(*rows.shape[:-1], self.size)
+
+    def __call__(self, rows: Array, round: int) -> Array:
+        rows = clipped(rows)
+        sketches = self.sketch(rows)
+        now = sketches - sketches.mean(2, keepdims=True)
+        views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
+        weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
+        for place, name in enumerate(self.pool):
+            here = drawn == place
+            if here.any() and name == "filter":
+                weights[here] = filtered(views[:, here], self.f)
+            elif here.any():
+                weights[here] = nearest_median(views[:, here].mean(0), self.f)
+        result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
+        for a in self.decays:
+            self.means[a] = a * self.means[a] + (1 - a) * (sketches - result[:, :, None])
+        return combined(weights, rows)
+
+
+def recipes(f: int, d: int) -> dict[str, Recipe]:
+    """Recipes by name, each with an empty memory."""
+    return {
+        "recommended": Remembering(f, d, ("filter", "nearest")),
+        "ViewFilter with memory": Remembering(f, d, ("filter",)),
+        "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
+        "CAF": lambda rows, _round: combined(filtered(gram(rows)[None], f), rows),
+        "comed": lambda rows, _round: np.median(rows, 2),
+    }
+
+
+# Training.
+
+
+class Trainings:
+    """All attacks and seeds under one recipe: perceptrons with one hidden layer, n workers, b of them Byzantine."""
+
+    def __init__(self, data: str, attacks: Sequence[Any], seeds: Sequence[int], options: argparse.Namespace):
+        side, self.hidden, rate, self.batch, self.rounds = SETTINGS[data]
+        loaded = load(data)
+        loaded = loaded.pooled(side) if side > 1 else loaded
+        parts = (loaded.train_inputs, loaded.train_labels, loaded.test_inputs, loaded.test_labels)
+        inputs, self.labels, tested, truth = (np.asarray(part) for part in parts)
+        flat = [part.reshape(len(part), -1).astype(np.float32) / loaded.unit for part in (inputs, tested[:3000])]
+        if side > 1:
+            middle, spread = flat[0].mean(), flat[0].std()
+            flat = [(part - middle) / spread for part in flat]
+        self.inputs, self.tested, self.truth = flat[0], flat[1], truth[:3000]
+        self.attacks, self.seeds, self.n, self.b = attacks, seeds, options.n, options.byzantine
+        self.at_workers, self.identities = options.momentum == "worker", options.identities
+        self.rate = rate * (10 if self.at_workers else 1)
+        width = self.inputs.shape[1]
+        self.cuts = np.cumsum([width * self.hidden, self.hidden, self.hidden * 10, 10])
+        self.d = int(self.cuts[-1])
+        self.parts = [_parts(self.labels, self.n, seed, options.partition) for seed in seeds]
+
+    def run(self, recipe: Recipe | None) -> Array:
+        """Accuracies in percent, (A, S); without a recipe, those of the mean of the honest updates."""
+        streams = [np.random.default_rng((seed, 5)) for seed in self.seeds]
+        lead = (len(self.attacks), len(self.seeds))
+        width, places = self.inputs.shape[1], np.arange(lead[1])[:, None]
+        weights = np.zeros((*lead, self.d), np.float32)
+        for place, stream in enumerate(streams):
+            weights[:, place, : self.cuts[0]] = stream.normal(size=self.cuts[0]) / np.sqrt(width)
+            second = stream.normal(size=self.hidden * 10) / np.sqrt(self.hidden)
+            weights[:, place, self.cuts[1] : self.cuts[2]] = second
+        byzantine, honest = self._cast(streams)
+        states: list[dict[str, Any]] = [{} for _ in self.attacks]
+        attacker, momenta = np.random.default_rng((self.seeds[0], 99)), np.float32(0.0)
+        velocity, found = np.zeros_like(weights), []
+        for round in range(self.rounds):
+            if self.identities and round and round % self.identities == 0:
+                byzantine, honest = self._cast(streams)
+            updates = self._gradients(weights, streams)
+            if self.at_workers:
+                momenta = 0.9 * momenta + 0.1 * updates
+                updates = momenta.copy()
+            for place, attack in enumerate(self.attacks):
+                rows = updates[place][places, honest]
+                sent = attack(rows, self.b, round, self.rounds, states[place], attacker)
+                updates[place][places, byzantine] = sent
+            if recipe is None:
+                step = np.stack([updates[:, k, honest[k]].mean(1) for k in range(lead[1])], 1)
+            else:
+                step = recipe(updates, round)
+            step = np.where(np.isfinite(step), step, 0.0)
+            velocity = step if self.at_workers else 0.9 * velocity + step
+            weights -= self.rate * velocity
+            if round >= self.rounds - 40 and (self.rounds - 1 - round) % 10 == 0:
+                found.append((self._scores(weights, self.tested[None, None])[1].argmax(-1) == self.truth).mean(-1))
+        return 100.0 * np.mean(found, 0)
+
+    def _cast(self, streams: Sequence[np.random.Generator]) -> tuple[Array, Array]:
+        byzantine = [sorted(stream.choice(self.n, self.b, replace=False).tolist()) for stream in streams]
+        honest = [[worker for worker in range(self.n) if worker not in set(some)] for some in byzantine]
+        return np.array(byzantine), np.array(honest)
+
+    def _layers(self, flat: Array) -> tuple[Array, Array, Array, Array]:
+        first, one, second, two = np.split(flat, self.cuts[:-1], axis=-1)
+        shaped = first.reshape(*first.shape[:-1], -1, self.hidden), second.reshape(*second.shape[:-1], self.hidden, 10)
+        return shaped[0], one[..., None, :], shaped[1], two[..., None, :]
+
+    def _scores(self, weights: Array, inputs: Array) -> tuple[Array, Array]:
+        first, one, second, two = self._layers(weights)
+        hidden = np.maximum(np.matmul(inputs, first) + one, 0.0)
+        return hidden, np.matmul(hidden, second) + two
+
+    def _gradients(self, weights: Array, streams: Sequence[np.random.Generator]) -> Array:
+        lead, n, size = weights.shape[:2], self.n, self.batch
+        drawn = [
+            [part[s.integers(len(part), size=size)] for part in parts]
+            for s, parts in zip(streams, self.parts, strict=True)
+        ]
+        inputs, labels = self.inputs[np.array(drawn)], self.labels[np.array(drawn)]
+        hidden, scores = self._scores(weights, inputs.reshape(1, lead[1], n * size, -1))
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        off = (scores / scores.sum(-1, keepdims=True)).reshape(*lead, n, size, 10)
+        off = (off - (np.arange(10) == labels[None, ..., None])) / np.float32(size)
+        second = self._layers(weights)[2]
+        back = np.matmul(off.reshape(*lead, n * size, 10), second.swapaxes(-1, -2)) * (hidden > 0.0)
+        back, hidden = back.reshape(*lead, n, size, -1), hidden.reshape(*lead, n, size, -1)
+        pieces = (
+            np.matmul(inputs[None].swapaxes(-1, -2), back).reshape(*lead, n, -1),
+            back.sum(3),
+            np.matmul(hidden.swapaxes(-1, -2), off).reshape(*lead, n, -1),
+            off.sum(3),
+        )
+        return np.concatenate(pieces, -1).astype(np.float32)
+
+
+def _parts(labels: Array, n: int, seed: int, partition: str) -> list[Array]:
+    random = np.random.default_rng((seed, 77))
+    if partition == "iid":
+        return np.array_split(random.permutation(len(labels)), n)
+    if partition == "label":
+        chunks = np.array_split(np.argsort(labels, kind="stable"), n)
+        return [chunks[place] for place in random.permutation(n)]
+    parts: list[list[int]] = [[] for _ in range(n)]
+    for kind in range(10):
+        those = random.permutation(np.flatnonzero(labels == kind))
+        shares = np.cumsum(random.dirichlet([float(partition)] * n))[:-1]
+        for part, chunk in zip(parts, np.split(those, (shares * len(those)).astype(int)), strict=True):
+            part.extend(chunk.tolist())
+    return [np.array(part or [0]) for part in parts]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
+    parser.add_argument("data", choices=SETTINGS)
+    parser.add_argument("--f", type=int, default=4, help="what the recipe is told")
+    parser.add_argument("--byzantine", type=int, help="how many there are; f by default")
+    parser.add_argument("--n", type=int, default=12)
+    parser.add_argument("--momentum", choices=("worker", "server"), default="worker")
+    parser.add_argument("--partition", default="iid", help="iid, label, or Dirichlet's alpha")
+    parser.add_argument("--identities", type=int, default=0, help="Byzantine identities change every so many rounds")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--recipes", help="some of them, separated by commas")
+    options = parser.parse_args(arguments)
+    options.byzantine = options.f if options.byzantine is None else options.byzantine
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    honest = Trainings(options.data, [ATTACKS["none"]], seeds, options).run(None).mean()
+    print(f"omniscient: {honest:.1f}")
+    trainings = Trainings(options.data, list(ATTACKS.values()), seeds, options)
+    known = recipes(options.f, trainings.d)
+    for name in options.recipes.split(",") if options.recipes else known:
+        found = trainings.run(known[name]).mean(1)
+        worst = ", ".join(f"{list(ATTACKS)[place]} {found[place]:.1f}" for place in np.argsort(found)[:3])
+        print(f"{name}: {found.min():.1f} ({worst}; without an attack {found[0]:.1f})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

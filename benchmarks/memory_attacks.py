@@ -1,0 +1,191 @@
+"""The attacks of `benchmarks.memory`, each on the honest updates of several seeds at once.
+
+An attack is called with the honest updates (S, h, d), the number of Byzantine workers, the round, the number of rounds,
+a dict that it keeps between rounds, and the attacker's randomness; it returns (S, b, d).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ATTACKS"]
+
+Array = np.ndarray[Any, Any]
+Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]
+
+
+def _equal(row: Array, b: int) -> Array:
+    return np.repeat(row[:, None], b, 1)
+
+
+def _running(honest: Array, state: dict[str, Any], decay: float = 0.99) -> Array:
+    mean = honest.mean(1)
+    state["mean"] = (1 - decay) * mean + decay * state.get("mean", mean)
+    return np.asarray(state["mean"])
+
+
+def honestly(honest: Array, b: int, *_rest: Any) -> Array:
+    return honest[:, :b]
+
+
+def tailored(epsilon: float) -> Attack:
+    return lambda honest, b, *_: _equal(-epsilon * honest.mean(1), b)
+
+
+def alie(z: float, flip: int = 10**9) -> Attack:
+    def attack(honest: Array, b: int, round: int, *_: Any) -> Array:
+        sign = 1.0 if (round // flip) % 2 == 0 else -1.0
+        return _equal(honest.mean(1) - sign * z * honest.std(1), b)
+
+    return attack
+
+
+def drift(z: float) -> Attack:
+    """Against the signs of the running mean."""
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
+        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(_running(honest, state)), b)
+
+    return attack
+
+
+def signed(z: float) -> Attack:
+    """Against the signs of the present mean."""
+    return lambda honest, b, *_: _equal(honest.mean(1) - z * honest.std(1) * np.sign(honest.mean(1)), b)
+
+
+def hidden(z: float, running: bool) -> Attack:
+    """Copies of honest workers, each shifted: they spread as honest workers do."""
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
+        sign = np.sign(_running(honest, state)) if running else 1.0
+        return honest[:, :b] - (z * honest.std(1) * sign)[:, None]
+
+    return attack
+
+
+def within(sums: bool) -> Attack:
+    """Min-Max and Min-Sum: as far against the deviations as honest distances allow."""
+
+    def attack(honest: Array, b: int, *_: Any) -> Array:
+        mean, push = honest.mean(1), -honest.std(1)
+        squares = (honest.astype(np.float64) ** 2).sum(-1)
+        between = squares[:, :, None] + squares[:, None] - 2.0 * np.matmul(honest, honest.swapaxes(1, 2))
+        limit = between.sum(2).max(1) if sums else between.max((1, 2))
+        own = ((mean[:, None] - honest).astype(np.float64) ** 2).sum(-1)
+        cross = 2.0 * np.einsum("sd,shd->sh", push, mean[:, None] - honest)
+        length = (push.astype(np.float64) ** 2).sum(-1)
+        low, high = np.zeros(len(honest)), np.full(len(honest), 50.0)
+        for _step in range(25):
+            size = (low + high) / 2
+            reach = own + size[:, None] * cross + (size**2 * length)[:, None]
+            inside = (reach.sum(1) if sums else reach.max(1)) <= limit
+            low, high = np.where(inside, size, low), np.where(inside, high, size)
+        return _equal(mean + low[:, None].astype(np.float32) * push, b)
+
+    return attack
+
+
+def mimic(honest: Array, b: int, *_: Any) -> Array:
+    return _equal(honest[:, 0], b)
+
+
+def beyond(honest: Array, b: int, *_: Any) -> Array:
+    """Fang's attack on the trimmed mean: outside the honest range, against the mean."""
+    low, high = honest.min(1), honest.max(1)
+    below, above = np.where(low > 0, low / 2, low * 2), np.where(high > 0, high * 2, high / 2)
+    return _equal(np.where(honest.mean(1) > 0, below, above), b)
+
+
+def sleeper(length: int, inner: Attack) -> Attack:
+    """The honest mean until so many rounds before the end."""
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        found = inner(honest, b, round, rounds, state, random)
+        return _equal(honest.mean(1), b) if round < rounds - length else found
+
+    return attack
+
+
+def strike(share: float, size: float) -> Attack:
+    """One round of minus `size` means, and honest updates before and after."""
+
+    def attack(honest: Array, b: int, round: int, rounds: int, *_: Any) -> Array:
+        return _equal(-size * honest.mean(1), b) if round == int(share * rounds) else honest[:, :b]
+
+    return attack
+
+
+def blinding(inner: Attack) -> Attack:
+    """One worker sends noise of 1e10, the others attack."""
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        rows = inner(honest, b, round, rounds, state, random).copy()
+        rows[:, 0] = 1e10 * random.normal(size=rows[:, 0].shape)
+        return rows
+
+    return attack
+
+
+def split(z: float, *, redrawn: bool = False, disguised: bool = False) -> Attack:
+    """Each worker shifts its own share of the coordinates."""
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        if "owner" not in state or redrawn:
+            state["owner"] = random.integers(b, size=honest.shape[-1])
+        push = np.sqrt(b) * z * honest.std(1) * np.sign(_running(honest, state))
+        rows = honest[:, :b].copy() if disguised else _equal(honest.mean(1), b)
+        for worker in range(b):
+            rows[:, worker] -= np.where(state["owner"] == worker, push, 0.0)
+        return rows
+
+    return attack
+
+
+def half(inner: Attack) -> Attack:
+    """Half of the Byzantine workers attack."""
+
+    def attack(honest: Array, b: int, *rest: Any) -> Array:
+        rows = inner(honest, b, *rest).copy()
+        rows[:, b // 2 :] = honest[:, : b - b // 2]
+        return rows
+
+    return attack
+
+
+def noise(size: float) -> Attack:
+    def attack(honest: Array, b: int, _round: int, _rounds: int, _state: dict[str, Any], random: Any) -> Array:
+        drawn = random.normal(size=(len(honest), b, honest.shape[-1]))
+        return np.asarray(honest.mean(1)[:, None] + size * honest.std(1)[:, None] * drawn, np.float32)
+
+    return attack
+
+
+ATTACKS: dict[str, Attack] = {
+    "none": honestly,
+    **{f"tailored {epsilon:g}": tailored(epsilon) for epsilon in (0.1, 0.5, 1.0, 10.0)},
+    **{f"ALIE {z:g}": alie(z) for z in (0.25, 0.5, 1.0, 1.5)},
+    "Min-Max": within(False),
+    "Min-Sum": within(True),
+    "mimic": mimic,
+    "beyond the range": beyond,
+    **{f"drift {z:g}": drift(z) for z in (0.25, 0.5, 1.0)},
+    "signed 0.5": signed(0.5),
+    "ALIE flipping every 10": alie(1.0, 10),
+    "ALIE flipping every 30": alie(1.0, 30),
+    "hidden drift 0.5": hidden(0.5, True),
+    "hidden drift 1": hidden(1.0, True),
+    "hidden ALIE 0.5": hidden(0.5, False),
+    "hidden ALIE 1": hidden(1.0, False),
+    "sleeper, 20 rounds": sleeper(20, drift(1.0)),
+    "sleeper, 60 rounds": sleeper(60, alie(1.0)),
+    "strike of 10,000": strike(0.8, 1e4),
+    "late strike of 20": strike(0.97, 20.0),
+    "blinding": blinding(drift(0.5)),
+    "split": split(1.0),
+    "split, disguised": split(1.0, disguised=True),
+    "split, redrawn": split(1.0, redrawn=True),
+    "half of them ALIE 1.5": half(alie(1.5)),
+    "noise": noise(3.0),
+}

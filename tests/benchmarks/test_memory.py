@@ -1,0 +1,48 @@
+"""The batched copies of the recommended recipe: what they share with the library."""
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+from benchmarks import memory
+from benchmarks.memory_attacks import ATTACKS
+from mixtailor.memory import views as own
+from mixtailor.rules._spectra import filtered
+
+
+def test_views_and_filters_are_those_of_the_library() -> None:
+    """Six trainings at once, each as if it were alone."""
+    rows = np.random.default_rng(0).normal(size=(2, 3, 12, 40)) * np.linspace(0.2, 2.0, 12)[:, None]
+    found = memory.view_of(rows)
+    for place in np.ndindex(2, 3):
+        np.testing.assert_allclose(found[place], own.view_of(rows[place]), atol=1e-10)
+    views = np.stack([found, found[::-1]])
+    weights = memory.filtered(views, 4)
+    for place in np.ndindex(2, 3):
+        alone, _ = filtered(views[(slice(None), *place)], 4)
+        np.testing.assert_allclose(weights[place], alone / alone.sum(), atol=1e-7)
+
+
+def test_the_other_rule_is_that_of_the_library() -> None:
+    """NNM before the geometric median, from inner products."""
+    rows = np.random.default_rng(1).normal(size=(12, 12))
+    expected = (mt.NNM(2) >> mt.GeometricMedian()).aggregate(rows).weights
+    np.testing.assert_allclose(memory.nearest_median(memory.gram(rows), 2, 500), expected, atol=1e-4)
+
+
+def test_a_short_run(capsys, monkeypatch) -> None:
+    """Three attacks, ten rounds: every recipe is printed with its worst case."""
+    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    monkeypatch.setattr(memory, "ATTACKS", {name: ATTACKS[name] for name in ("none", "ALIE 1", "split")})
+    memory.main(["digits", "--seeds", "1", "--momentum", "server", "--identities", "3", "--partition", "0.5"])
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed] == ["omniscient", *memory.recipes(1, 8)]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_have_their_shape(name: str) -> None:
+    honest = np.random.default_rng(2).normal(size=(2, 8, 30)).astype(np.float32)
+    state: dict[str, object] = {}
+    for round in range(3):
+        sent = ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
+        assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import gc
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -17,6 +18,8 @@ Functions = dict[tuple[str, str], list[FunctionType]]
 
 def functions(root: Path) -> Functions:
     """The functions that are loaded from below a folder, by file and qualified name."""
+    for package in ("rules", "preaggregation", "mixing", "memory"):  # `import mixtailor` loads them when they are used
+        import_module(f"mixtailor.{package}")
     found: Functions = {}
     for item in gc.get_objects():
         # By type, not by isinstance: that asks objects for their class, and some of torch's answer with a warning.

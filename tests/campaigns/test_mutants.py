@@ -77,7 +77,7 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import numpy as np\nimport mixtailor as mt\n"
         "def test_mean():\n    assert mt.Mean()(np.array([[1.0], [3.0]])).tolist() == [2.0]\n"
-        "def test_nothing():\n    mt.Mean().tolerates(5)\n"
+        "def test_nothing():\n    mt.Mean().tolerates(5)\n    mt.Mean().robust\n"
         "def test_once(seen=[]):\n    mt.Mean().tolerates(5)\n    seen.append(1)\n    assert len(seen) == 1\n"
         "def passes_again():\n    '''\n    >>> mt.Mean().tolerates(5)\n    0\n    '''\n"
     )
@@ -89,7 +89,7 @@ def test_what_is_noticed_and_what_is_not(tmp_path: Path) -> None:
     verdicts = [json.loads(line) for line in results.read_text().splitlines()]
     by = {(item["inside"], item["kind"]): item["verdict"] for item in verdicts}
     assert by["Mean.decide", "return"] == "killed", done.stdout
-    assert by["Mean", "constant"] == "survived"  # nobody asks whether the mean is robust
+    assert by["Mean.robust", "constant"] == "survived"  # nobody asks whether the mean is robust
     assert done.returncode == 1 and "survived: src/mixtailor/rules/mean.py" in done.stdout
     again = [line for line in done.stdout.splitlines() if "fails when it is run again" in line]
     assert [line.rpartition(":")[2] for line in again] == ["test_once"] and "4 of 4 tests" in done.stdout

@@ -95,6 +95,6 @@ def test_added_groups_reach_the_optimizer_inside():
 
 def test_a_rule_inside_a_compiled_function():
     """torch.compile cannot trace the kernels: the call stays outside of its graph."""
-    rows = torch.randn(7, 5)
-    double = torch.compile(lambda rows: mt.Krum(1)(2 * rows) + mt.Comed().aggregate(rows).update, backend="eager")
-    assert torch.equal(double(rows), mt.Krum(1)(2 * rows) + mt.Comed()(rows))
+    rows, krum, comed = torch.randn(7, 5), mt.Krum(1), mt.Comed()
+    double = torch.compile(lambda rows: krum(2 * rows) + comed.aggregate(rows).update, backend="eager")
+    assert torch.equal(double(rows), krum(2 * rows) + comed(rows))

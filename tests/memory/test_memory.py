@@ -1,5 +1,6 @@
 """`Memory`: what it learns, whom it forgets, and how it is kept."""
 
+import os
 import pickle
 import warnings
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.memory import history
 from mixtailor.memory.history import History, Recall
 from mixtailor.memory.views import embedded, view_of
 
@@ -112,7 +114,22 @@ def test_an_absent_worker_stays_as_it_was() -> None:
     random = np.random.default_rng(1)
     others = [i for i in range(12) if i != 4]
     memory.aggregate(pushed(random, [])[others], workers=[NAMES[i] for i in others])
-    assert np.array_equal(memory.state()["means"][4], before)
+    state = memory.state()
+    assert np.array_equal(state["means"][state["workers"].index(NAMES[4])], before)
+
+
+def test_new_names_cannot_fill_the_memory(monkeypatch) -> None:
+    """Those that have been absent longest are forgotten; whoever takes part is not."""
+    monkeypatch.setattr(history, "MOST_WORKERS", 20)
+    memory, random = mt.Memory(mt.ViewFilter(1), size=16), np.random.default_rng(0)
+    for round in range(10):
+        strangers = [f"stranger {round} {place}" for place in range(4)]
+        memory(random.normal(size=(10, 5)), workers=[*NAMES[:6], *strangers])
+    assert len(list(memory)) == 20 and memory.rounds("w0") == 10
+    assert memory.rounds("stranger 9 0") == 1 and memory.rounds("stranger 0 0") == 0
+    assert set(memory.state()["suspicion"]) <= set(memory)
+    memory(random.normal(size=(30, 5)))  # more at once than the limit
+    assert len(list(memory)) == 30
 
 
 def test_a_newcomer_is_neither_preferred_nor_suspected() -> None:
@@ -147,6 +164,76 @@ def test_a_damaged_state_is_refused(tmp_path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is not the state of a memory"):
         mt.Memory(mt.ViewFilter(2)).load(path)
+
+
+def test_a_state_with_flipped_bytes_is_refused_in_a_sentence(tmp_path) -> None:
+    """Whatever the archive's reader raises."""
+    memory, path, random = mt.Memory(mt.ViewFilter(1), size=16), tmp_path / "memory.npz", np.random.default_rng(0)
+    memory(random.normal(size=(4, 10)))
+    memory.save(path)
+    assert path.stat().st_mode & 0o077 == 0  # it holds the secret of the sketches
+    content, refused = path.read_bytes(), 0
+    for _ in range(200):
+        damaged = bytearray(content)
+        for place in random.integers(len(content), size=3):
+            damaged[place] ^= int(random.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            memory.load(path)
+        except ValueError:
+            refused += 1
+    assert refused > 150
+
+
+def test_a_pipe_is_no_state(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is not a regular file"):
+        mt.Memory(mt.ViewFilter(1)).load(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": -1}, {"key": 1 << 64}, {"key": float("inf")}, {"rounds": [0, 1, 1, 1]},
+        {"workers": ["0", "0", "1", "2"]}, {"suspicion": {"0": float("nan")}}, {"suspicion": {"0": "much"}},
+        {"suspicion": {"0": 9.0}}, {"suspicion": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_state_that_no_memory_gives_is_refused(change: dict[str, object]) -> None:
+    memory = mt.Memory(mt.ViewFilter(1), size=16, key=1)
+    memory(np.random.default_rng(0).normal(size=(4, 10)))
+    with pytest.raises(ValueError, match="memory"):
+        memory.restore({**memory.state(), **change})
+    assert memory.state()["key"] == 1 and memory.rounds(0) == 1
+
+
+@pytest.mark.parametrize("state", [None, 5, []])
+def test_what_is_no_state_is_refused(state: object) -> None:
+    with pytest.raises(ValueError, match="state that another memory gave"):
+        mt.Memory(mt.ViewFilter(1)).restore(state)  # type: ignore[arg-type]  # on purpose
+
+
+def test_equal_updates_and_one_other() -> None:
+    """Equal updates deviate equally, by rounding: they do not all lose their weight."""
+    random = np.random.default_rng(0)
+    for f in (1, 2, 5):
+        memory, rows = mt.recommended(f), np.ones((12, 40))
+        for _ in range(5):
+            rows[0] = random.normal(size=40)
+            np.testing.assert_allclose(memory(rows), 1.0, rtol=1e-6)
+
+
+def test_any_size_of_updates_is_decided_and_leaves_no_infinity() -> None:
+    """From 1e-300 to 1e306 between two rounds, and back; running means are float32."""
+    memory, random = mt.recommended(2), np.random.default_rng(0)
+    for size in (1.0, 1e300, 1e-300, 1e39, 1e-39, 1e306, 0.0, 1.0):
+        rows = random.normal(size=(12, 40))
+        with np.errstate(over="raise", invalid="raise"):
+            result = memory(rows * size)
+        assert np.isfinite(result).all() and np.isfinite(memory.state()["means"]).all()
+        if size:
+            assert np.linalg.norm(result / size) <= np.median(np.linalg.norm(rows, axis=1)) * 1.001
 
 
 def test_the_state_of_another_memory_is_refused() -> None:
@@ -194,6 +281,8 @@ def test_a_pool_is_drawn_each_round() -> None:
         (lambda: mt.Memory(mt.Memory(mt.Krum(1))), "stands outermost"),
         (lambda: mt.MixTailor([mt.Memory(mt.Krum(1))]), "stands outermost"),
         (lambda: mt.Memory(mt.Krum(1), decays=()), "at least one decay"),
+        (lambda: mt.Memory(mt.Krum(1), decays=0.9), "at least one decay"),
+        (lambda: mt.Memory(mt.Krum(1), decays=(0.9, 1.0)), "each below 1"),
         (lambda: mt.Memory(mt.Krum(1), key=-1), "integer of 64 bits"),
         (lambda: mt.NNM(1) >> mt.Memory(mt.Krum(1)), "stands outermost"),
         (lambda: mt.recommended("auto"), "needs n"),

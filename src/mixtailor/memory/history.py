@@ -10,7 +10,10 @@ from mixtailor._types import Floats
 from mixtailor.memory.views import view_of
 from mixtailor.storage.group import Group
 
-__all__ = ["History", "Recall"]
+__all__ = ["MOST_WORKERS", "History", "Recall"]
+
+MOST_WORKERS = 1 << 16  # half a gigabyte, with the sketches and time scales that are the default
+_MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a running mean
 
 
 @final
@@ -49,8 +52,11 @@ class History:
     def advance(self, workers: Sequence[str], means: Floats) -> None:
         """Keep new running means; of workers that did not take part, the old ones stay."""
         for place, worker in enumerate(workers):
-            self.means[worker] = means[:, place].astype(np.float32)
+            self.means.pop(worker, None)  # whoever came last stands last
+            self.means[worker] = np.clip(means[:, place], -_MOST, _MOST).astype(np.float32)
             self.rounds[worker] = self.rounds.get(worker, 0) + 1
+        for worker in list(self.means)[: -max(len(workers), MOST_WORKERS)]:
+            del self.means[worker], self.rounds[worker]
 
     def state(self) -> dict[str, Any]:
         """Everything, as arrays and plain values."""
@@ -71,8 +77,10 @@ class History:
             key, decays, size = int(state["key"]), tuple(map(float, state["decays"])), int(state["size"])
             workers, rounds = [str(name) for name in state["workers"]], [int(count) for count in state["rounds"]]
             means = np.asarray(state["means"], np.float32)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             refuse("A memory needs the state that another memory gave, and got something else.")
+        if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or min(rounds, default=1) < 1:
+            refuse("The state of a memory is damaged: its key, its names or its counts cannot be those of a memory.")
         if (decays, size) != (self.decays, self.size):
             refuse(
                 f"This memory has decays {self.decays} and size {self.size}, and the state is of one with {decays} and "

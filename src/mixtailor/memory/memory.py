@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self, Unpack, final
 
 import numpy as np
 
-from mixtailor._checks import check_count, check_fraction, listing, refuse
-from mixtailor._files import atomic_write
+from mixtailor._checks import check_count, check_fraction, listing, refuse, shown
+from mixtailor._files import atomic_write, read_bounded
 from mixtailor.intake import Arrival, receive
 from mixtailor.kernels.selection import median
 from mixtailor.memory.history import History, Recall
@@ -32,6 +32,8 @@ __all__ = ["Memory"]
 
 # A worker is suspected while, over about the last ten rounds, the filter gave it less than half of a full weight.
 _PATIENCE = 0.9
+# Twenty times what the most workers take with the sketches and time scales that are the default.
+_MOST_BYTES = 10 << 30
 # Above this many workers the second filter, which counts suspects, would cost more than the first.
 _COUNTED = 200
 
@@ -88,9 +90,11 @@ class Memory(Rule):
     round's updates. Byzantine workers that change their names every round are therefore judged by single rounds, as
     without a memory.
 
-    The state takes ``4 size`` bytes for each worker and time scale. `state`, `restore`, `save` and `load` keep it over
-    restarts. It contains the key, so keep it as secret as the server's other secrets. One memory belongs to one
-    training: it is added to when a call has succeeded, and two calls at once are taken one after the other.
+    The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
+    absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
+    and `load` keep it over restarts. It contains the key, so keep it as secret as the server's other secrets. One
+    memory belongs to one training: it is added to when a call has succeeded, and two calls at once are taken one after
+    the other.
 
     The rule itself stays pure: it is given views, and keeps nothing.
     """
@@ -114,9 +118,9 @@ class Memory(Rule):
         object.__setattr__(self, "rule", as_rule(self.rule))
         check_inner("Memory", self.rule)
         check_count("Memory", "size", self.size, 16)
-        decays = tuple(self.decays)
-        if not decays:
-            refuse("Memory needs at least one decay, such as decays=(0.9, 0.99).")
+        decays = tuple(self.decays) if isinstance(self.decays, Sequence) else ()
+        if not decays or 1.0 in decays:  # with a decay of 1 nothing would ever be learnt
+            refuse("Memory needs at least one decay, each below 1, such as decays=(0.9, 0.99).")
         for decay in decays:
             check_fraction("Memory", "decays", decay)
         key = secrets.randbits(64) if self.key is None else self.key
@@ -192,6 +196,8 @@ class Memory(Rule):
             if result.update is not None:
                 recall.commit()
                 self._suspect(result, workers)
+                for name in self._suspicion.keys() - self._history.means.keys():
+                    del self._suspicion[name]
         assert isinstance(result.rule, _Remembering)
         return replace(result, rule=result.rule.rule)  # a result is shown around, and the memory is not part of it
 
@@ -250,13 +256,19 @@ class Memory(Rule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` gave."""
-        suspicion = state.get("suspicion", {})
-        if not isinstance(suspicion, Mapping):
-            refuse("The state of a memory is damaged: its suspicions have no names.")
+        if not isinstance(state, Mapping):
+            refuse(f"A memory needs the state that another memory gave, and got {type(state).__name__}.")
+        found = state.get("suspicion", {})
+        try:
+            suspicion = {str(name): float(value) for name, value in found.items()}
+        except (AttributeError, TypeError, ValueError):
+            suspicion = {"": np.nan}
+        if not all(0.0 <= value <= 1.0 for value in suspicion.values()):
+            refuse("The state of a memory is damaged: its suspicions are not numbers from 0 to 1 by name.")
         with self._mutex:
             self._history.restore(state)
             self._suspicion.clear()
-            self._suspicion.update({str(name): float(value) for name, value in suspicion.items()})
+            self._suspicion.update(suspicion)
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, whole or not at all. Whoever reads it knows the secret of the sketches."""
@@ -265,18 +277,17 @@ class Memory(Rule):
         text = np.frombuffer(json.dumps(state).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, state=text, means=means)
-        with atomic_write(Path(path)) as file:
+        with atomic_write(Path(path), mode=0o600) as file:
             file.write(content.getvalue())
 
     def load(self, path: str | Path) -> None:
         """Continue from a file that `save` wrote."""
+        content = read_bounded(path, _MOST_BYTES)
         try:
-            with np.load(Path(path), allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 state = {**json.loads(arrays["state"].tobytes()), "means": arrays["means"]}
-        except (KeyError, ValueError, TypeError, EOFError, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            refuse(f"{path} is not the state of a memory, or is damaged.")
+        except Exception:  # what a damaged archive raises is no fixed set: BadZipFile, zlib.error, TokenError, ...
+            refuse(f"{shown(path)} is not the state of a memory, or is damaged.")
         self.restore(state)
 
 

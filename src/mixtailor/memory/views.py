@@ -22,7 +22,10 @@ def view_of(sketches: Floats) -> Floats:
            [ 0. ,  0. ,  1. , -0.4],
            [ 0. ,  0. , -0.4,  1. ]])
     """
-    centred = sketches - sketches.mean(axis=0)
+    # By a power of two, which rounds nothing: the squares of 1e200 would overflow, and those of 1e-200 vanish.
+    _, exponent = np.frexp(np.abs(sketches).max(initial=0.0))
+    small = np.ldexp(sketches, -exponent)
+    centred = small - small.mean(axis=0)
     products: Floats = centred @ centred.T
     unit = median(np.diag(products))
     if unit <= 0.0:  # half of the workers are at the mean: those that are not stand out without limit

@@ -70,8 +70,9 @@ def filtered(views: Floats, f: int) -> tuple[Floats, int]:
             return best, iterations
         iterations += 1
         weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
-        # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might.
-        if weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
+        # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might. Equal rows
+        # deviate equally, by rounding alone, and would all lose their weight at once.
+        if not weights.any() or weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
             return best, iterations
 
 

@@ -218,7 +218,7 @@ def test_a_bare_mixtailor_is_the_pool_whose_rules_all_have_a_guarantee(arrays, c
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--f", "6"], r"needs at least 13 rows (n >= 2f + 1, for TrimmedMean(f=6)) and got 7."),
+        (["--f", "6"], r"needs at least 13 rows (n >= 2f + 1, for CAF(f=6)) and got 7."),
         (
             ["--rule", "comed", "--f", "100"],
             "Comed() tolerates 3 Byzantine updates of 7, and f = 100. For that it needs at",
@@ -312,21 +312,53 @@ def test_a_full_disk_is_called_so(tmp_path):
 
 
 def test_a_folder_stands_for_its_files(tmp_path, capsys):
-    """By name, without hidden and other files, and without the result of before."""
+    """By name, without hidden and other files."""
+    folder, out = tmp_path / "updates", tmp_path / "out.npy"
+    folder.mkdir()
     rows = np.random.default_rng(0).normal(size=(5, 7))
     for place, row in enumerate(rows):
-        np.save(tmp_path / f"worker{place}.npy", row)
-    (tmp_path / "notes.txt").write_text("no update")
-    (tmp_path / ".hidden.npy").write_bytes(b"")
-    out = tmp_path / "out.npy"
+        np.save(folder / f"worker{place}.npy", row)
+    (folder / "notes.txt").write_text("no update")
+    (folder / ".hidden.npy").write_bytes(b"")
     for _ in range(2):
-        assert main(["aggregate", str(tmp_path), "-o", str(out), "--rule", "comed", "--json"]) == 0
+        assert main(["aggregate", str(folder), "-o", str(out), "--rule", "comed", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert [Path(path).name for path in found["files"]] == [f"worker{place}.npy" for place in range(5)]
         np.testing.assert_allclose(np.load(out), np.median(rows, axis=0))
     (tmp_path / "empty").mkdir()
     assert main(["aggregate", str(tmp_path / "empty"), "-o", str(out), "--rule", "comed"]) == 1
     assert "has no file that ends in .npy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["-o", "--base", "--reference", "--memory"])
+def test_a_folder_of_updates_holds_no_other_file_of_the_call(tmp_path, capsys, option):
+    """Else a result would replace an update, and a base or a memory would count as one in the next round."""
+    folder = tmp_path / "updates"
+    folder.mkdir()
+    for place in range(3):
+        np.save(folder / f"worker{place}.npy", np.full(4, float(place)))
+    rest = [] if option == "-o" else ["-o", str(tmp_path / "out.npy")]
+    for path in (folder / "worker0.npy", folder / "new.npz"):
+        assert main(["aggregate", str(folder), option, str(path), *rest, "--rule", "comed"]) == 1
+        assert f"is for updates, and '{path.name}' is in it" in capsys.readouterr().err
+    (tmp_path / "link.npy").symlink_to(folder / "worker0.npy")
+    assert main(["aggregate", str(folder), option, str(tmp_path / "link.npy"), *rest, "--rule", "comed"]) == 1
+    assert np.load(folder / "worker0.npy").tolist() == [0.0] * 4 and not (tmp_path / "out.npy").exists()
+
+
+def test_the_result_does_not_share_a_file_with_the_memory(tmp_path, capsys):
+    paths, out = [str(tmp_path / f"w{place}.npy") for place in range(3)], str(tmp_path / "out.npy")
+    for path in paths:
+        np.save(path, np.ones(4))
+    assert main(["aggregate", *paths, "-o", out, "--rule", "recommended", "--f", "1", "--memory", out]) == 1
+    assert "--memory needs a file of its own" in capsys.readouterr().err and not Path(out).exists()
+
+
+def test_a_negative_f_is_refused_also_for_rules_that_take_none(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.ones(4))
+    command = ["aggregate", str(tmp_path / "a.npy"), "-o", str(tmp_path / "o.npy"), "--rule", "comed", "--f", "-1"]
+    assert main(command) == 1
+    assert "Comed needs f >= 0" in capsys.readouterr().err
 
 
 def test_a_rule_of_ones_own_by_its_file(tmp_path, capsys):

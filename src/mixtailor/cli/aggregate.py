@@ -59,14 +59,15 @@ def command(
     from mixtailor.mixing.mixtailor import warn_not_robust
     from mixtailor.rules.promises import check_tolerates
 
-    files = _files(files, out)
+    others = [path for path in (base, reference, memory) if path]
+    files = _files(files, [out, *others])
     chosen = _rule(rule, f, _parameters(settings or []))
     warn_not_robust(chosen)
     if f is not None:
         check_tolerates(chosen, f, len(files))
-    check_out(out, [*files, *(path for path in (base, reference, memory) if path)])
+    check_out(out, [*files, *others])
     if memory is not None:
-        _remember(chosen, memory, [*files, *(path for path in (base, reference) if path)])
+        _remember(chosen, memory, [*files, out, *(path for path in (base, reference) if path)])
     opened = _opened(files, base, out)
     with _progress() as readings:
         watched = replace(opened.arrival, watch=readings.add)
@@ -82,8 +83,8 @@ def command(
             say(f"{result}\n  passes       {passes:g} over the files\n  written to   {shown(out)}")
 
 
-def _files(given: Sequence[Path], out: Path) -> list[Path]:
-    """Files as they are, and of a folder those in it that can be updates, by name; but for a result of before."""
+def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
+    """Files as they are, and of a folder those that can be updates, by name; no other file of the call is in it."""
     from mixtailor.storage.files.formats import SUFFIXES
 
     found: list[Path] = []
@@ -91,8 +92,11 @@ def _files(given: Sequence[Path], out: Path) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
+        for other in others:
+            if other.resolve().parent == path.resolve():
+                refuse(f"The folder {str(path)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
         inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        inside = [file for file in inside if not file.name.startswith(".") and file.resolve() != out.resolve()]
+        inside = [file for file in inside if not file.name.startswith(".")]
         if not inside:
             refuse(f"The folder {str(path)!r} has no file that ends in {', '.join(SUFFIXES)}.")
         found += inside
@@ -103,7 +107,7 @@ def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
     from mixtailor.memory import Memory
 
     if path.resolve() in [file.resolve() for file in inputs]:
-        refuse(f"--memory needs a file of its own, and {path.name!r} is one of the files that are aggregated.")
+        refuse(f"--memory needs a file of its own, and {path.name!r} is another file of this call.")
     if not isinstance(rule, Memory):
         refuse(f"--memory needs a rule that remembers, and {rule!r} does not. Give --rule recommended.")
     if path.exists():

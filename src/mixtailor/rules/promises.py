@@ -1,6 +1,6 @@
 """How many updates a rule needs where f of them may be Byzantine, for rules that take no f themselves."""
 
-from mixtailor._checks import plural, refuse
+from mixtailor._checks import check_f, plural, refuse
 from mixtailor.rules.base import Rule
 
 __all__ = ["NEVER", "check_tolerates", "formula_of", "rows_for"]
@@ -33,6 +33,7 @@ def rows_for(rule: Rule, f: int) -> int:
 
 def check_tolerates(rule: Rule, f: int, n: int) -> None:
     """Raise a ValueError if a rule does not tolerate f Byzantine updates of n."""
+    check_f(type(rule).__name__, f)
     rule.check_rows(n)
     most = rule.tolerates(n)
     if f <= most:

@@ -40,7 +40,8 @@ def test_wrong_keywords_are_named(call) -> None:
 
 
 def test_a_small_call_stays_small() -> None:
-    """Six Python calls in rules/: the call, receiving, `min_rows`, `plan`, the loop over faults, and `decide`."""
+    """Seven Python calls in rules/: the call, whether torch traces it, receiving, `min_rows`, `plan`, the loop over
+    faults, and `decide`."""
     import sys
 
     rule, found = mt.Comed(), []
@@ -55,4 +56,10 @@ def test_a_small_call_stays_small() -> None:
         rule(ROWS)
     finally:
         sys.setprofile(None)
-    assert len(found) <= 6, found
+    assert len(found) <= 7, found
+
+
+@pytest.mark.parametrize("workers", [12, iter(["a", "b", "c"])])
+def test_names_are_a_list(workers):
+    with pytest.raises(TypeError, match="workers= needs a list of names"):
+        mt.Comed()(np.ones((3, 2)), workers=workers)

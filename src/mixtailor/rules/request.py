@@ -1,6 +1,6 @@
 """`Request`: what a caller says about one call of a rule, besides the updates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, SupportsBytes, TypedDict
 
@@ -76,6 +76,9 @@ class Request:
         """The names of the n workers; empty if none were given."""
         if self.workers is None:
             return ()
+        if not isinstance(self.workers, Collection):  # an iterator could be read once only
+            message = f"workers= needs a list of names, one for each update, and got {type(self.workers).__name__}."
+            raise TypeError(message)
         if len(self.workers) != n:
             refuse(f"workers= needs one name for each of the {n} updates and got {len(self.workers)}.")
         return tuple(self.workers)

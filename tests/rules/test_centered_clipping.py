@@ -163,3 +163,13 @@ def test_a_reference_that_the_type_cannot_hold_is_refused(dtype: type, size: flo
         with pytest.raises(ValueError, match=f"needs entries that {np.dtype(dtype).name}, the type of the updates"):
             CenteredClipping(tau=1.0)(sent, reference={"a": reference} if isinstance(sent[0], dict) else reference)
     assert np.isfinite(CenteredClipping(tau=1.0)(rows, reference=np.full(3, 6e4))).all()
+
+
+@pytest.mark.parametrize("far", [1e139, 1e141, 1e200, 1e300])
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-3, 1.0])
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_updates_too_far_to_be_squared_do_not_move_the_result(far: float, size: float, iterations: int) -> None:
+    """Where the start is found among the updates, too: such an update is pulled by at most tau, or left out."""
+    rows = np.vstack([size * np.random.default_rng(0).normal(size=(9, 8)), np.full((2, 8), far)])
+    found = CenteredClipping(tau=3.0, iterations=iterations)(rows)
+    assert np.linalg.norm(found) <= 3.0 * iterations + np.linalg.norm(rows[:9], axis=1).max()

@@ -62,8 +62,11 @@ def in_unit(lengths: Floats) -> tuple[Floats, float]:
 
 
 def bounded(lengths: Floats) -> Floats:
-    """Lengths that can be squared; those beyond the range are infinite."""
-    return np.where(lengths >= _SQUARABLE, np.inf, lengths)
+    """Lengths that can be squared; those beyond the range are infinite.
+
+    By half of the range: what `in_unit` put at its end comes back from inner products with their rounding.
+    """
+    return np.where(lengths >= 0.5 * _SQUARABLE, np.inf, lengths)
 
 
 @final

@@ -116,8 +116,8 @@ class Updates(View):
             if isinstance(point, Combination) and point.updates.basis is self.basis:
                 aim: Floats = point.updates.over_basis_plain(point.weights)
                 if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
-                    known: Floats = self.basis.geometry.distances_to(self.weights, aim) * self.basis.unit(2.0)
-                    return bounded(known)
+                    known: Floats = bounded(self.basis.geometry.distances_to(self.weights, aim))
+                    return bounded(known * self.basis.unit(2.0))
         if isinstance(point, Combination) and point.updates is self:
             return np.asarray(self.distances_to_each([point], [float(p)])[0])
         return np.asarray(self._lengths_to(point, (float(p),))[0])

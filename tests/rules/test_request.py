@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.rules.promises import NEVER, check_tolerates
 from mixtailor.rules.request import Request, RequestKeywords
 
 ROWS = np.random.default_rng(5).normal(size=(5, 4))
@@ -63,3 +64,8 @@ def test_a_small_call_stays_small() -> None:
 def test_names_are_a_list(workers):
     with pytest.raises(TypeError, match="workers= needs a list of names"):
         mt.Comed()(np.ones((3, 2)), workers=workers)
+
+
+def test_a_rule_that_never_tolerates_f_is_told_without_a_number_of_updates():
+    with pytest.raises(ValueError, match=r"Mean\(\) tolerates no Byzantine update, and f = 1\. More updates"):
+        check_tolerates(mt.Mean(), 1, NEVER)

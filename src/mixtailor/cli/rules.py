@@ -42,5 +42,5 @@ def command(as_json: Json = False) -> None:
         say(f"{name}: registered by {where}")
     say(
         "kappa: squared distance of the answer to the honest mean, at most kappa times the honest variance (p = 2). "
-        'Pools by name: default_pool (also "mixtailor"), paper_pool.'
+        'Pools by name: default_pool (also "mixtailor"), paper_pool; with a memory of the workers: recommended.'
     )

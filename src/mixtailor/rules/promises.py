@@ -39,7 +39,8 @@ def check_tolerates(rule: Rule, f: int, n: int) -> None:
     if f <= most:
         return
     least = rows_for(rule, f)
-    what = f"{rule!r} tolerates {most or 'no'} Byzantine {'update' if most < 2 else 'updates'} of {n}, and f = {f}."
+    of = "" if n == NEVER else f" of {n}"
+    what = f"{rule!r} tolerates {most or 'no'} Byzantine {'update' if most < 2 else 'updates'}{of}, and f = {f}."
     if least == NEVER:
         refuse(f"{what} More updates do not change that. Take a rule that tolerates f, or lower f.")
     formula = f" ({formula_of(least, f)})" if least == 2 * f + 1 else ""

@@ -22,6 +22,7 @@ from mixtailor.cli._catalogue import NONE_PUBLISHED
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+INDEX = "index.md"  # of a folder: written by hand, but for its table
 KINDS = {
     "rules": (_catalogue.rules, "mixtailor"),
     "preaggregation": (_catalogue.preaggregations, "mixtailor"),
@@ -239,9 +240,9 @@ def generated() -> dict[Path, str]:
     for folder, (entries, package) in KINDS.items():
         for entry in entries():
             files[DOCS / folder / f"{entry.page}.md"] = page(entry, package)
-    for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]:
+    for path in [*sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
         text = path.read_text(encoding="utf-8")
-        fresh = filled(text, "docs/" if path.parent == ROOT else "")
+        fresh = filled(text, "" if path.parent == DOCS else "../")
         if fresh != text or "<!-- /" in text:
             files[path] = fresh
     return files
@@ -250,7 +251,8 @@ def generated() -> dict[Path, str]:
 def stale() -> list[Path]:
     """Pages of classes that are no more."""
     wanted = set(generated())
-    return [path for folder in KINDS for path in sorted((DOCS / folder).glob("*.md")) if path not in wanted]
+    found = [path for folder in KINDS for path in sorted((DOCS / folder).glob("*.md"))]
+    return [path for path in found if path not in wanted and path.name != INDEX]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

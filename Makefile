@@ -9,6 +9,7 @@ PIP := -m pip install --quiet --quiet --disable-pip-version-check
 
 PEERS := .venv-peers
 ENGINES := .venv-engines
+SITE := .venv-docs
 # The Pythons that the base package is tested with besides; .ci/base.txt lists what of the suite that is.
 OTHERS := 3.12 3.13
 
@@ -69,11 +70,14 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns load
 	$(BIN)/python -m campaigns.hostile.run
 
-docs: $(READY)
+# Pages and tables that are written from classes and commands, and the site, in site/index.html. A warning is an error.
+docs: $(SITE)/ready
 	$(BIN)/python docs/generate.py
+	$(SITE)/bin/python -m sphinx -W --keep-going --fresh-env --quiet -b html -d $(SITE)/doctrees docs site
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(ENGINES) $(OTHERS:%=.venv-%) .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(ENGINES) $(SITE) site docs/api/generated $(OTHERS:%=.venv-%)
+	rm -rf .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
 # The project itself has no hash, and pip refuses to mix: it comes second, without dependencies of its own.
@@ -99,6 +103,16 @@ $(ENGINES)/ready: pyproject.toml constraints.txt
 	@$(ENGINES)/bin/python .ci/groups.py test > $(ENGINES)/test.txt
 	@$(ENGINES)/bin/python $(PIP) --constraint constraints.txt --requirement $(ENGINES)/test.txt \
 		--editable ".[huggingface,lightning]"
+	@touch $@
+
+# Sphinx, and behind it what $(VENV) has: the reference is made from the classes themselves, those of extras too.
+$(SITE)/ready: $(READY)
+	@echo "Setting up $(SITE)"
+	@test -x $(SITE)/bin/python || $(BIN)/python -m venv $(SITE)
+	@$(BIN)/python .ci/groups.py docs > $(SITE)/docs.txt
+	@$(SITE)/bin/python $(PIP) --requirement $(SITE)/docs.txt
+	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> "$$($(SITE)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/behind.pth"
 	@touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt benchmarks/peers/requirements-as-they-are.txt

@@ -80,7 +80,7 @@ def test_a_failed_run_exits_1_and_is_named(tmp_path: Path, capsys: pytest.Captur
     )
     assert main(["run", str(path), "--out", str(tmp_path), "--jobs", "1", "--json"]) == 1
     shown = capsys.readouterr()
-    assert "Failed: krum / label_flip / seed 0: ValueError" in shown.err
+    assert "Failed: 2 runs (krum / label_flip / seed 0, comed / label_flip / seed 0): ValueError" in shown.err
     assert sum(run["error"] is None for run in json.loads(shown.out)["runs"]) == 2
 
 

@@ -92,8 +92,8 @@ class Attack(Part):
     that came in is written to. The rows are of the type, shape and form of the honest updates. `points` computes no
     coordinates: it describes the rows, so that a target can be tried on ``honest.beside(*points)``.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     needs : str
         What the attacker has to know, for tables.
     alone : bool

@@ -30,8 +30,8 @@ from mixtailor.updates import Call, Combination, Point, Updates
 
 __all__ = ["Memory"]
 
-# A worker is suspected while, over about the last ten rounds, the filter gave it less than half of a full weight.
-_PATIENCE = 0.9
+# A worker is suspected while the filter gave it less than half of a full weight in most of about the last ten rounds.
+_PATIENCE, _SUSPECTED = 0.9, 0.75
 # Twenty times what the most workers take with the sketches and time scales that are the default.
 _MOST_BYTES = 10 << 30
 # Above this many workers the second filter, which counts suspects, would cost more than the first.
@@ -224,7 +224,7 @@ class Memory(Rule):
         Byzantine, whatever f was declared, and that honest workers draw from similar data.
         """
         order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])
-        return [name for name in order if self._suspicion[name] > 0.5]
+        return [name for name in order if self._suspicion[name] > _SUSPECTED]
 
     # State.
 

@@ -160,8 +160,7 @@ def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alph
     References
     ----------
     .. [1] Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
-    Classification",
-       2019.
+       Classification", 2019.
     """
     labels = _checked(labels, workers)
     if not (alpha > 0 and np.isfinite(alpha)):

@@ -61,7 +61,7 @@ def krum_lambda_bound(
     Notes
     -----
     Derived here in the form of Fang et al.'s Theorem 1: the f - 1 copies cost the chosen row nothing, so n - 2f - 1 of
-    its neighbours are honest; each of these is at least lambda |s| - max D(x_i, x_0) away; and the score is at
+    its neighbours are honest; each of these is at least ``lambda |s| - max D(x_i, x_0)`` away; and the score is at
     most the least score of an honest row, which is at most the one over honest rows alone. Implementations of
     their attack use the form for unsquared distances (``power=1``), which bounds that variant's lambda.
     It bounds lambda from above: a lambda below it need not succeed.

@@ -1,0 +1,137 @@
+"""The site: ``make docs`` builds it from these pages into ``site/``, with warnings as errors.
+
+The pages are plain Markdown, which the hosting site shows as well. So what only Sphinx understands is added here, while
+a page is read: tables of contents, links out of ``docs/``, and formulas.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+REPOSITORY = "https://github.com/mixtailor/mixtailor/blob/main"
+VERSION = re.search(r'"(.+)"', (ROOT / "src/mixtailor/_version.py").read_text(encoding="utf-8"))
+
+project = "mixtailor"
+author = "The mixtailor developers"
+copyright = author
+release = version = VERSION[1] if VERSION else ""
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_copybutton"]
+exclude_patterns = ["_templates"]
+templates_path = ["_templates"]
+
+html_theme = "furo"
+html_title = "mixtailor"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_math_renderer = "mathml"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+myst_links_external_new_tab = False
+
+autodoc_typehints = "none"  # numpydoc's sections have the types
+autodoc_member_order = "bysource"
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+numpydoc_show_class_members = False
+
+CONTENTS = {
+    "index": [
+        (
+            "Start",
+            [
+                "getting-started",
+                "tutorials/see-an-attack",
+                "tutorials/own-rule-and-attack",
+                "tutorials/flower",
+                "tutorials/training-loop",
+            ],
+        ),
+        (
+            "Use it",
+            [
+                "choosing",
+                "memory",
+                "engines/flower",
+                "engines/distributed",
+                "engines/files",
+                "cli",
+                "training",
+                "extending",
+                "storage",
+                "audit",
+            ],
+        ),
+        ("Look it up", ["rules/index", "preaggregation/index", "attacks/index", "api/index"]),
+        ("Judge it", ["security", "reliability", "mutants", "adversary", "reproduction", "theory", "performance"]),
+        ("Work on it", ["architecture", "api-stability", "releasing"]),
+    ],
+    "rules/index": [("", ["*"])],
+    "preaggregation/index": [("", ["*"])],
+    "attacks/index": [("", ["*"])],
+}
+
+
+def contents(page: str) -> str:
+    """The tables of contents of a page, which show in the navigation alone."""
+    parts = []
+    for title, pages in CONTENTS.get(page, []):
+        caption = f":caption: {title}\n" if title else ""
+        parts.append("```{toctree}\n:hidden:\n:glob:\n" + caption + "\n" + "\n".join(pages) + "\n```\n")
+    return "\n\n" + "\n".join(parts) if parts else ""
+
+
+def outward(text: str, page: Path) -> str:
+    """Links to what is no page of the site, such as source files, lead to the repository."""
+
+    def target(found: "re.Match[str]") -> str:
+        path, anchor = found[1], found[2] or ""
+        if "://" in path or path.startswith("mailto:"):
+            return found[0]
+        full = (page.parent / path).resolve()
+        inside = full.is_relative_to(DOCS) and full.suffix in (".md", ".rst", ".svg", ".png")
+        return found[0] if inside else f"]({REPOSITORY}/{full.relative_to(ROOT).as_posix()}{anchor})"
+
+    return re.sub(r"\]\(([^)#\s]+)(#[^)\s]*)?\)", target, text)
+
+
+def formulas(text: str) -> str:
+    """Formulas and diagrams as the hosting site writes them, in Sphinx's words."""
+    text = re.sub(r"\$`([^`]+)`\$", r"{math}`\1`", text)
+    text = re.sub(r"\n\n+```$", "\n```", text, flags=re.MULTILINE)  # doctest needs the empty line, readers do not
+    return text.replace("```math\n", "```{math}\n").replace("```mermaid\n", "```text\n")
+
+
+def read(app: Any, page: str, source: list[str]) -> None:
+    path = Path(app.env.doc2path(page))
+    if path.suffix == ".md":
+        source[0] = formulas(outward(source[0], path)) + contents(page)
+
+
+def mathml(tex: str, *, block: bool) -> str:
+    """MathML, which browsers show without a script. Sizes of brackets are left to them."""
+    plain = re.sub(r"\\[bB]igg?[lrm]?(?![a-z])", "", tex).replace(r"\dots", r"\ldots")
+    return str(tex2mathml(plain, as_block=block))
+
+
+def inline(writer: Any, node: Any) -> None:
+    writer.body.append(mathml(node.astext(), block=False))
+    raise SkipNode
+
+
+def display(writer: Any, node: Any) -> None:
+    writer.body.append(f'<div class="formula">{mathml(node.astext(), block=True)}</div>')
+    raise SkipNode
+
+
+def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(display, None))
+    app.connect("source-read", read)

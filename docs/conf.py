@@ -8,9 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import SkipNode
-from docutils.utils.math.latex2mathml import tex2mathml
-
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 REPOSITORY = "https://github.com/mixtailor/mixtailor/blob/main"
@@ -118,17 +115,26 @@ def read(app: Any, page: str, source: list[str]) -> None:
 
 def mathml(tex: str, *, block: bool) -> str:
     """MathML, which browsers show without a script. Sizes of brackets are left to them."""
+    from docutils.utils.math.latex2mathml import tex2mathml  # not there where the tests import this file
+
     plain = re.sub(r"\\[bB]igg?[lrm]?(?![a-z])", "", tex).replace(r"\dots", r"\ldots")
     return str(tex2mathml(plain, as_block=block))
 
 
 def inline(writer: Any, node: Any) -> None:
     writer.body.append(mathml(node.astext(), block=False))
-    raise SkipNode
+    _skip()
 
 
 def display(writer: Any, node: Any) -> None:
     writer.body.append(f'<div class="formula">{mathml(node.astext(), block=True)}</div>')
+    _skip()
+
+
+def _skip() -> None:
+    """What is inside has been written."""
+    from docutils.nodes import SkipNode  # as above
+
     raise SkipNode
 
 

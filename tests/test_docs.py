@@ -103,6 +103,27 @@ def test_the_index_lists_every_page():
     assert missing == [], f"docs/index.md lists no {', '.join(missing)}"
 
 
+def test_the_site_lists_every_page():
+    """Sphinx refuses a page that no table of contents has; here it is seen without building the site."""
+    conf = _loaded("conf")
+    named = {page for parts in conf.CONTENTS.values() for _, pages in parts for page in pages}
+    listed = {f"docs/{page}.md" for page in named}
+    listed |= {page for page in PAGES if f"{page.split('/')[1]}/index" in conf.CONTENTS}
+    assert set(PAGES) - listed == {"docs/index.md"}
+    assert named - {"*", "api/index"} <= {page[5:-3] for page in PAGES}
+
+
+def test_pages_of_the_site_link_out_of_docs_and_show_formulas():
+    """Links to pages stay, links to files lead to the repository, and formulas are written as Sphinx reads them."""
+    conf = _loaded("conf")
+    text = "[a](../choosing.md#x) [b](../../src/mixtailor/rules/krum.py) [c](https://x.org/y) [d](#e)"
+    there = f"{conf.REPOSITORY}/src/mixtailor/rules/krum.py"
+    expected = f"[a](../choosing.md#x) [b]({there}) [c](https://x.org/y) [d](#e)"
+    assert conf.outward(text, DOCS / "rules" / "krum.md") == expected
+    assert conf.formulas("a $`x_i`$ b\n```math\ny\n```\n") == "a {math}`x_i` b\n```{math}\ny\n```\n"
+    assert conf.formulas("```python\n>>> 1\n1\n\n```\n") == "```python\n>>> 1\n1\n```\n"
+
+
 def _number(text, **letters):
     """A formula of the tables, computed."""
     python = re.sub(r"(?<=[0-9a-z)]) ?(?=\()", "*", text).replace("floor*(", "math.floor(").replace("^", "**")

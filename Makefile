@@ -70,9 +70,11 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns load
 	$(BIN)/python -m campaigns.hostile.run
 
-# Pages and tables that are written from classes and commands, and the site, in site/index.html. A warning is an error.
+# Pages and tables that are written from classes and commands, and the site, in site/index.html, with the demo's report. A
+# warning is an error.
 docs: $(SITE)/ready
 	$(BIN)/python docs/generate.py
+	test -f results/demo/report.html || $(BIN)/python -m mixtailor demo
 	$(SITE)/bin/python -m sphinx -W --keep-going --fresh-env --quiet -b html -d $(SITE)/doctrees docs site
 
 clean:

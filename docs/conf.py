@@ -11,6 +11,7 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 REPOSITORY = "https://github.com/mixtailor/mixtailor/blob/main"
+REPORT = ROOT / "results" / "demo" / "report.html"
 VERSION = re.search(r'"(.+)"', (ROOT / "src/mixtailor/_version.py").read_text(encoding="utf-8"))
 
 project = "mixtailor"
@@ -26,6 +27,7 @@ html_title = "mixtailor"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_extra_path = ["../results/demo/report.html"] if REPORT.is_file() else []
 html_math_renderer = "mathml"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -107,10 +109,21 @@ def formulas(text: str) -> str:
     return text.replace("```math\n", "```{math}\n").replace("```mermaid\n", "```text\n")
 
 
+def embedded(text: str) -> str:
+    """The demo's report in place of the marker, where the demo was run; ``make docs`` runs it."""
+    frame = (
+        "```{raw} html\n"
+        '<p><a href="../report.html">The report of the demo, alone.</a></p>\n'
+        '<iframe class="report" src="../report.html" title="The report of the demo" loading="lazy"></iframe>\n'
+        "```"
+    )
+    return text.replace("<!-- report -->", frame if REPORT.is_file() else "")
+
+
 def read(app: Any, page: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(page))
     if path.suffix == ".md":
-        source[0] = formulas(outward(source[0], path)) + contents(page)
+        source[0] = embedded(formulas(outward(source[0], path))) + contents(page)
 
 
 def mathml(tex: str, *, block: bool) -> str:

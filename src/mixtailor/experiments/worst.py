@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class Group:
         ``cells[rule][attack][seed]``, accuracy in percent.
     failed : frozenset of str
         Rules with a run that failed: what the attack would have done is not known.
+    runs : tuple of Result
+        What the cells were computed from.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Group:
     attacks: list[str]
     cells: dict[str, dict[str, dict[int, float]]]
     failed: frozenset[str] = frozenset()
+    runs: tuple[Result, ...] = field(default=(), repr=False)
 
     def mean(self, rule: str, attack: str) -> float | None:
         """Over the seeds."""
@@ -141,7 +144,7 @@ def _group(title: str, runs: Sequence[Result], failed: frozenset[str]) -> Group:
         name = run.attack if len(liars) == 1 else f"{run.attack}, {run.config['byzantine']} liars"
         attacks[name] = None
         cells.setdefault(run.rule, {}).setdefault(name, {})[run.seed] = run.accuracy()
-    return Group(title, list(cells), list(attacks), cells, failed)
+    return Group(title, list(cells), list(attacks), cells, failed, tuple(runs))
 
 
 def _titles(configs: Sequence[dict[str, Any]]) -> list[str]:

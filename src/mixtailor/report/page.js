@@ -1,11 +1,8 @@
 "use strict";
 (() => {
   const shown = JSON.parse(document.getElementById("data").textContent);
-  const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8b5cf6", "#64748b", "#e11d48",
-    "#65a30d", "#0f766e", "#a16207"];
-  const dashes = ["", "6 3", "2 2", "8 3 2 3"];
-  const colour = (rule) => colours[shown.rules.indexOf(rule) % colours.length];
-  const dash = (rule) => dashes[Math.floor(shown.rules.indexOf(rule) / colours.length) % dashes.length];
+  const colour = (rule) => (shown.looks[rule] || { colour: "#64748b" }).colour;
+  const dash = (rule) => shown.looks[rule].dash.join(" ");
   const hidden = new Set();
 
   const make = (name, attributes = {}, ...children) => {
@@ -30,27 +27,76 @@
     const button = make("button", { type: "button", "data-name": rule, "aria-pressed": "true" }, sample, rule);
     button.addEventListener("click", () => {
       hidden.has(rule) ? hidden.delete(rule) : hidden.add(rule);
-      refresh();
+      redraw();
     });
     legend.append(button);
   }
 
   const tip = document.getElementById("tip");
-  const W = 440, H = 270, LEFT = 34, RIGHT = 8, TOP = 8, BOTTOM = 24;
+  const put = (box, left, top) => {
+    box.hidden = false;
+    box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
+    box.style.top = `${Math.max(4, Math.min(top, innerHeight - box.offsetHeight - 8))}px`;
+  };
+  const LEFT = 46, BOTTOM = 38, STRIP = 12, HIGH = 240;
+  const scale = document.querySelector("#scale select");
 
-  const picture = (chart) => {
+  // The vertical range: of the lines shown, over all rounds or, where rules differ at the end, over the last half.
+  const range = (lines, last) => {
+    if (!lines.length || scale.value === "all") return [0, 100];
+    const from = scale.value === "end" ? last / 2 : 0;
+    const seen = lines.flatMap((line) => line.rounds.flatMap((round, k) => round >= from ? [line.low[k], line.high[k]] : []));
+    const step = Math.max(...seen) - Math.min(...seen) > 20 ? 10 : 2;
+    const low = Math.max(0, step * Math.floor(Math.min(...seen) / step));
+    return [low, Math.max(low + step, Math.min(100, step * Math.ceil(Math.max(...seen) / step)))];
+  };
+
+  // Labels at the ends of lines, moved apart where lines end together.
+  const spread = (ends, least, most, gap) => {
+    ends.sort((a, b) => a.y - b.y);
+    ends.forEach((end, k) => { end.at = Math.max(end.y, k ? ends[k - 1].at + gap : least); });
+    for (let k = ends.length - 1; k >= 0; k--) ends[k].at = Math.min(ends[k].at, k < ends.length - 1 ? ends[k + 1].at - gap : most);
+    return ends;
+  };
+
+  const picture = (chart, wide) => {
+    const lines = chart.series.filter((line) => !hidden.has(line.rule));
+    const strips = chart.strips.filter((strip) => !hidden.has(strip.rule));
+    const W = Math.max(280, wide), longest = Math.max(4, ...lines.map((line) => line.rule.length));
+    const right = Math.min(0.36 * W, 24 + 6.4 * longest), letters = Math.floor((right - 20) / 6.4);
+    const short = (name) => name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+    const TOP = 10 + (STRIP + 4) * strips.length, H = TOP + HIGH + BOTTOM, end = W - right;
     const last = Math.max(1, ...chart.series.flatMap((line) => line.rounds));
-    const x = (round) => LEFT + (W - LEFT - RIGHT) * round / last;
-    const y = (value) => TOP + (H - TOP - BOTTOM) * (1 - value / 100);
-    const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": chart.title });
-    for (const value of [0, 25, 50, 75, 100]) {
-      svg.append(make("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value) }));
-      svg.append(make("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, String(value)));
+    const [low, high] = range(lines, last);
+    const x = (round) => LEFT + (end - LEFT) * round / last;
+    const y = (value) => TOP + HIGH * (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low));
+    const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", tabindex: 0,
+      "aria-label": `${chart.title}. ${lines.map((line) => `${line.rule} ends at ${line.mean.at(-1).toFixed(1)} %`).join(", ")}` });
+    strips.forEach((strip, k) => {
+      const top = 4 + k * (STRIP + 4), group = make("g", { class: "strip", "data-strip": strip.rule });
+      for (const part of strip.periods) {
+        const whole = Object.values(part.counts).reduce((sum, count) => sum + count, 0);
+        let above = top;
+        for (const [name, count] of Object.entries(part.counts)) {
+          const tall = STRIP * count / whole;
+          group.append(make("rect", { x: x(part.start), y: above, width: Math.max(1, x(part.end) - x(part.start) - 0.7), height: tall, fill: colour(name), "data-drawn": name }));
+          above += tall;
+        }
+      }
+      group.append(make("text", { class: "label", x: end + 8, y: top + 10 }, short(strip.rule)));
+      svg.append(group);
+    });
+    const steps = [0, 0.25, 0.5, 0.75, 1].map((share) => low + share * (high - low));
+    for (const value of steps) {
+      svg.append(make("line", { class: "grid", x1: LEFT, x2: end, y1: y(value), y2: y(value) }));
+      svg.append(make("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, String(+value.toFixed(1))));
     }
     for (const share of [0, 0.5, 1])
-      svg.append(make("text", { x: x(share * last), y: H - 6, "text-anchor": share === 1 ? "end" : share ? "middle" : "start" },
+      svg.append(make("text", { x: x(share * last), y: TOP + HIGH + 15, "text-anchor": share === 1 ? "end" : share ? "middle" : "start" },
         Math.round(share * last).toLocaleString("en")));
-    for (const line of chart.series) {
+    svg.append(make("text", { class: "axis", x: (LEFT + end) / 2, y: H - 6, "text-anchor": "middle" }, "round"));
+    svg.append(make("text", { class: "axis", x: -(TOP + HIGH / 2), y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "test accuracy (%)"));
+    for (const line of lines) {
       const up = line.rounds.map((round, k) => `${x(round).toFixed(1)},${y(line.high[k]).toFixed(1)}`);
       const down = line.rounds.map((round, k) => `${x(round).toFixed(1)},${y(line.low[k]).toFixed(1)}`).reverse();
       const middle = line.rounds.map((round, k) => `${x(round).toFixed(1)},${y(line.mean[k]).toFixed(1)}`);
@@ -60,31 +106,68 @@
         "stroke-dasharray": dash(line.rule), "stroke-linejoin": "round" }));
       svg.append(group);
     }
-    const cursor = make("line", { class: "cursor", y1: TOP, y2: H - BOTTOM, visibility: "hidden" });
+    const ends = lines.map((line) => ({ line, from: x(line.rounds.at(-1)), y: y(line.mean.at(-1)) }));
+    const gap = Math.min(14, HIGH / Math.max(1, ends.length));
+    for (const { line, from, y: level, at } of spread(ends, TOP + 4, TOP + HIGH, gap)) {
+      svg.append(make("path", { d: `M${from},${level}L${end + 7},${at}`, stroke: colour(line.rule), fill: "none" }),
+        make("circle", { cx: end + 9, cy: at, r: 3.5, fill: colour(line.rule) }),
+        make("text", { class: "label", x: end + 16, y: at + 4 }, short(line.rule)));
+    }
+    const cursor = make("line", { class: "cursor", y1: TOP, y2: TOP + HIGH, visibility: "hidden" });
     svg.append(cursor);
-    const rounds = [...new Set(chart.series.flatMap((line) => line.rounds))].sort((a, b) => a - b);
+    const rounds = [...new Set(lines.flatMap((line) => line.rounds))].sort((a, b) => a - b);
+    let reading = rounds.length - 1;
     const leave = () => { cursor.setAttribute("visibility", "hidden"); tip.hidden = true; };
-    svg.addEventListener("pointerleave", leave);
-    svg.addEventListener("pointermove", (event) => {
-      const box = svg.getBoundingClientRect();
-      const wanted = ((event.clientX - box.left) / box.width * W - LEFT) / (W - LEFT - RIGHT) * last;
-      const round = rounds.reduce((best, other) => Math.abs(other - wanted) < Math.abs(best - wanted) ? other : best, rounds[0]);
+    const read = (k, left, top) => {
+      if (!rounds.length) return;
+      const round = rounds[reading = Math.min(rounds.length - 1, Math.max(0, k))];
       cursor.setAttribute("x1", x(round));
       cursor.setAttribute("x2", x(round));
       cursor.setAttribute("visibility", "visible");
-      const lines = chart.series.filter((line) => !hidden.has(line.rule) && line.rounds.includes(round))
+      const values = lines.filter((line) => line.rounds.includes(round))
         .map((line) => [line, line.mean[line.rounds.indexOf(round)]]).sort((a, b) => b[1] - a[1]);
+      const drawn = strips.flatMap((strip) => strip.periods.filter((part) => part.start < round && round <= part.end)
+        .map((part) => make("div", {}, `${strip.rule} drew ${Object.entries(part.counts).map(([name, count]) => `${name} ${count}×`).join(", ")}`)));
       tip.replaceChildren(make("strong", {}, `round ${round.toLocaleString("en")}`),
-        ...lines.map(([line, value]) => make("div", {}, make("span", { style: `color:${colour(line.rule)}` }, line.rule),
-          make("span", {}, `${value.toFixed(1)} %`))));
-      tip.hidden = false;
-      const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
-      const top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8);
-      tip.style.left = `${Math.max(4, left)}px`;
-      tip.style.top = `${Math.max(4, top)}px`;
+        ...values.map(([line, value]) => make("div", {}, make("span", {}, make("i", { style: `--c:${colour(line.rule)}` }), line.rule),
+          make("span", {}, `${value.toFixed(1)} %`))), ...drawn);
+      put(tip, left, top);
+    };
+    const pointed = (event) => {
+      const box = svg.getBoundingClientRect();
+      const wanted = ((event.clientX - box.left) / box.width * W - LEFT) / (end - LEFT) * last;
+      read(rounds.reduce((best, other, k) => Math.abs(other - wanted) < Math.abs(rounds[best] - wanted) ? k : best, 0), event.clientX + 14, event.clientY + 14);
+    };
+    svg.addEventListener("pointermove", pointed);
+    svg.addEventListener("pointerdown", pointed);
+    svg.addEventListener("pointerleave", leave);
+    svg.addEventListener("blur", leave);
+    svg.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.key === "Escape") leave();
+      if (!move) return;
+      event.preventDefault();
+      const box = svg.getBoundingClientRect(), k = cursor.getAttribute("visibility") === "hidden" ? reading : reading + move;
+      read(k, box.left + x(rounds[Math.min(rounds.length - 1, Math.max(0, k))]) / W * box.width + 14, box.top + 40);
     });
     return make("figure", {}, make("figcaption", {}, chart.title), svg);
   };
+
+  // Terms: hover, focus and tap show the meaning; Escape, leaving and a tap elsewhere hide it.
+  const meaning = document.getElementById("meaning");
+  const explain = (button) => {
+    meaning.textContent = document.getElementById(button.getAttribute("aria-describedby")).textContent;
+    const box = button.getBoundingClientRect();
+    put(meaning, box.left, box.bottom + 6);
+  };
+  for (const button of document.querySelectorAll(".term")) {
+    for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, () => explain(button));
+    for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, (event) => {
+      if (event.pointerType !== "touch") meaning.hidden = true;
+    });
+  }
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") meaning.hidden = true; });
+  document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".term")) meaning.hidden = true; });
 
   // With many charts one is shown at a time.
   const FEW = 8;
@@ -98,10 +181,26 @@
   };
 
   const home = document.getElementById("charts");
-  if (home && shown.charts.length <= FEW) home.append(...shown.charts.map(picture));
-  else if (home) choose(document.getElementById("pick"), shown.charts.map((chart) => chart.title), (k) => {
-    home.replaceChildren(picture(shown.charts[k]));
+  let picked = shown.charts.length <= FEW ? null : 0;
+  const redraw = () => {
+    if (home) {
+      const gap = 16, own = picked === null ? shown.charts : [shown.charts[picked]];
+      const columns = Math.min(own.length, Math.max(1, Math.floor((home.clientWidth + gap) / (416 + gap))));
+      home.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+      home.replaceChildren(...own.map((chart) => picture(chart, (home.clientWidth - gap * (columns - 1)) / columns)));
+      const names = [...new Set(own.flatMap((chart) => chart.strips.flatMap((strip) => strip.periods.flatMap((part) => Object.keys(part.counts)))))];
+      document.getElementById("key").replaceChildren(...(names.length ? ["Strips above the lines: the rules drawn between two evaluations, "
+        + `seed ${own.flatMap((chart) => chart.strips)[0].seed}.`] : []), ...names.map((name) => make("span", {}, make("i", { style: `--c:${colour(name)}` }), name)));
+    }
     refresh();
+  };
+  if (home) {
+    scale.addEventListener("change", redraw);
+    addEventListener("resize", redraw);
+  }
+  if (home && picked !== null) choose(document.getElementById("pick"), shown.charts.map((chart) => chart.title), (k) => {
+    picked = k;
+    redraw();
   });
 
   const bars = (home, rows, unit) => {
@@ -120,7 +219,7 @@
   if (draws) for (const item of shown.draws) {
     const whole = Object.values(item.counts).reduce((sum, count) => sum + count, 0);
     const part = make("div", { "data-rule": item.rule }, make("h3", {}, item.rule));
-    bars(part, Object.entries(item.counts).map(([name, count]) => [name, count, colour(item.rule)]),
+    bars(part, Object.entries(item.counts).map(([name, count]) => [name, count, colour(name)]),
       (count) => `${(100 * count / whole).toFixed(1)} %`);
     draws.append(part);
   }
@@ -131,10 +230,11 @@
   if (chosen.length) choose(document.getElementById("pick-chosen"), chosen.map((chart) => chart.title), (k) => {
     const { rows, liars, seed } = chosen[k].chosen;
     const head = make("tr", {}, make("th", {}, `worker (seed ${seed})`), ...liars.map((lies, worker) =>
-      make("th", lies ? { class: "liar", title: "lied" } : {}, lies ? `▲ ${worker}` : String(worker))));
+      make("th", lies ? { class: "liar", title: "Byzantine" } : {}, lies ? `▲ ${worker}` : String(worker))));
     const body = rows.map((row) => make("tr", { "data-rule": row.rule }, make("th", {}, row.rule), ...row.shares.map((share, worker) => {
-      const cell = make("td", { class: liars[worker] ? "liar" : "" }, share ? (100 * share).toFixed(1) : "");
-      cell.style.background = `color-mix(in srgb, ${liars[worker] ? "var(--mark)" : colour(row.rule)} ${Math.round(70 * Math.min(1, share * 3))}%, transparent)`;
+      const cell = make("td", { class: liars[worker] ? "chosen liar" : "chosen" }, share ? (100 * share).toFixed(1) : "");
+      cell.style.setProperty("--c", liars[worker] ? "var(--mark)" : colour(row.rule));
+      cell.style.setProperty("--share", Math.min(1, share * 3).toFixed(3));
       return cell;
     })));
     place.replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
@@ -151,12 +251,12 @@
     const low = Math.max(least, most / 1e6);
     const x = (value) => names + (all - names - right) * Math.log(Math.min(Math.max(value, low), most) / low) / Math.log(most / low);
     const bottom = top + height * known.length;
-    const svg = make("svg", { viewBox: `0 0 ${all} ${bottom + 34}`, role: "img", "aria-label": "distance of each worker from the answers" });
+    const svg = make("svg", { viewBox: `0 0 ${all} ${bottom + 34}`, role: "img", "aria-label": "distance of each worker from the results" });
     for (let power = Math.ceil(Math.log10(low)); 10 ** power <= most; power++) {
       svg.append(make("line", { class: power ? "grid" : "unit", x1: x(10 ** power), x2: x(10 ** power), y1: top, y2: bottom }));
       svg.append(make("text", { x: x(10 ** power), y: bottom + 14, "text-anchor": "middle" }, (10 ** power).toLocaleString("en", { maximumFractionDigits: 6 })));
     }
-    svg.append(make("text", { x: (names + all) / 2, y: bottom + 30, "text-anchor": "middle" }, "mean distance from the answer, and the farthest"));
+    svg.append(make("text", { x: (names + all) / 2, y: bottom + 30, "text-anchor": "middle" }, "mean distance from the result, and the farthest"));
     known.forEach((item, k) => {
       const y = top + height * (k + 0.5), kind = item.lied ? "lied" : "honest";
       const name = item.worker.length > 9 ? `${item.worker.slice(0, 8)}…` : item.worker;
@@ -180,5 +280,5 @@
       document.getElementById("standings").replaceChildren(...standings(told[k].accounts[rule]));
       document.getElementById("accounts").replaceChildren(listed(told[k].accounts[rule]));
     }));
-  refresh();
+  redraw();
 })();

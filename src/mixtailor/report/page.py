@@ -10,6 +10,7 @@ from mixtailor._checks import MissingPackageError
 from mixtailor._files import atomic_write
 from mixtailor.experiments.results import Results
 from mixtailor.report.summary import summary
+from mixtailor.report.terms import TERMS, explained
 
 if TYPE_CHECKING:
     import os
@@ -39,10 +40,13 @@ def write(folder: str | os.PathLike[str]) -> Path:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["heat"] = _heat
+    environment.filters["explained"] = explained
     environment.filters["percent"] = lambda value: "" if value is None else f"{value:.1f}"
     page = environment.from_string(_part("page.html"))
     # Both parts are ours; whatever came from an experiment is escaped where it is used.
-    text = page.render(shown=shown, style=_markup(_part("page.css")), script=_markup(_part("page.js")))
+    text = page.render(
+        shown=shown, terms=TERMS, known=set, style=_markup(_part("page.css")), script=_markup(_part("page.js"))
+    )
     path = Path(folder) / "report.html"
     with atomic_write(path) as file:
         file.write(text.encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.worst import groups, worst_cases
+from mixtailor.report.looks import class_of, looks, plain_rule
+from mixtailor.report.sights import sights
+from mixtailor.report.story import story
 from mixtailor.rules import Reputation
 
 if TYPE_CHECKING:
@@ -88,22 +90,6 @@ def averaged(results: Results) -> str:
     return "the last evaluation" if counts == [1] else f"the last {few} evaluations"
 
 
-def plain_rule(text: str) -> str:
-    """A rule without its parameters.
-
-    Examples
-    --------
-    >>> plain_rule("NNM(f=2) >> Bulyan(f=2, selection=Mean(), then=Krum(f=2))")
-    'NNM >> Bulyan'
-    """
-    while "(" in text:
-        shorter = re.sub(r"\([^()]*\)", "", text)
-        if shorter == text:
-            break
-        text = shorter
-    return text
-
-
 def drawn_classes(runs: Sequence[Result]) -> dict[str, int]:
     """How often each class of rules was applied."""
     counts: Counter[str] = Counter()
@@ -120,8 +106,15 @@ def summary(results: Results) -> dict[str, Any]:
     shown = []
     for chart in made:
         series = [{**vars(line)} for line in chart.series]
-        accounts = _accounts(chart.runs)
-        shown.append({"title": chart.title, "series": series, "chosen": _chosen(chart.runs), "accounts": accounts})
+        shown.append(
+            {
+                "title": chart.title,
+                "series": series,
+                "strips": _strips(chart.runs),
+                "chosen": _chosen(chart.runs),
+                "accounts": _accounts(chart.runs),
+            }
+        )
     tables = []
     for group in groups(results):
         cells = [[_rounded(group.mean(rule, attack)) for attack in group.attacks] for rule in group.rules]
@@ -131,12 +124,14 @@ def summary(results: Results) -> dict[str, Any]:
         )
     times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
-    return {
+    whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
         "caption": caption(results),
         "averaged": averaged(results),
+        "story": story(results),
         "rules": results.rules(),
+        "looks": {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()},
         "seeds": results.seeds(),
         "charts": shown,
         "groups": tables,
@@ -157,6 +152,7 @@ def summary(results: Results) -> dict[str, Any]:
             for item in results.missing
         ],
     }
+    return {**whole, "see": sights(whole)}
 
 
 def _title(key: tuple[str, str, str], in_panel: int) -> str:
@@ -188,6 +184,25 @@ def _series(rule: str, runs: Sequence[Result]) -> Series:
         [round(max(at[k]), 2) for k in kept],
         len(runs),
     )
+
+
+def _strips(runs: Sequence[Result]) -> list[dict[str, Any]]:
+    """Of the first seed and each rule that draws: how often each class was drawn between two evaluations."""
+    seed, found = min(run.seed for run in runs), []
+    for run in (run for run in runs if run.seed == seed and class_of([run]) is None):
+        step = -(-len(run.records) // MOST_POINTS)
+        periods, start = [], 0
+        for place in range(0, len(run.records), step):
+            part = run.records[place : place + step]
+            counts: Counter[str] = Counter()
+            for record in part:
+                for name, count in record["drawn"].items():
+                    counts[plain_rule(name)] += count
+            if counts:
+                periods.append({"start": start, "end": part[-1]["round"], "counts": dict(sorted(counts.items()))})
+            start = part[-1]["round"]
+        found.append({"rule": run.rule, "seed": seed, "periods": periods})
+    return found
 
 
 def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:

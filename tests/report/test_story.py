@@ -1,0 +1,106 @@
+"""The sentences say what the records say, and no more."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixtailor.experiments import Result, Results
+from mixtailor.report import write
+from mixtailor.report.looks import COLOURS, contrast, looks
+from mixtailor.report.story import byzantine_choices, story
+from mixtailor.report.summary import summary
+from mixtailor.report.terms import TERMS, explained
+
+CONFIG: dict[str, Any] = {
+    "data": "digits", "model": "mlp", "n": 10, "f": 2, "byzantine": 2, "rounds": 10, "evaluate_every": 5,
+}  # fmt: skip
+
+
+def made(rule: str, drawn: list[dict[str, int]], accuracy: float, attack: str = "strong", **more: Any) -> Result:
+    """A run of ten rounds, evaluated twice, with the same accuracy both times."""
+    liars = {"0": 5, "1": 5}
+    records = [
+        {"round": 5 * k, "accuracy": accuracy, "drawn": part, "selected": {}, "lying": liars, **more}
+        for k, part in enumerate(drawn, 1)
+    ]
+    config = {**CONFIG, "seed": 0, "rule": {"name": rule}, "attack": {"name": "tailored", "epsilon": 0.1}}
+    return Result("panel", rule, attack, "", "", config, records, True)
+
+
+def runs() -> list[Result]:
+    return [
+        made("all-knowing", [{"Omniscient()": 5}] * 2, 0.95),
+        made("Krum", [{"Krum(f=2)": 5}] * 2, 0.18, selected={"0": 4, "7": 1}),
+        made("mixed", [{"Krum(f=2)": 3, "Comed()": 2}, {"Krum(f=2, p=3)": 5}], 0.9, selected={"1": 1, "5": 1}),
+    ]
+
+
+def test_the_story_is_that_of_the_records() -> None:
+    (part,) = story(Results({}, runs(), []))
+    assert part["text"][0].startswith("10 workers trained a model (mlp) on digits for 10 rounds.")
+    assert "2 of the 10 workers were Byzantine and used one attack, strong: minus epsilon times" in part["text"][1]
+    assert "ended at 95.0 %" in part["text"][2]
+    told = {line["rule"]: line["text"] for line in part["rules"]}
+    assert told == {
+        "mixed": "mixed drew 3 rules of 2 kinds (Krum in 80 %, Comed in 20 % of the rounds) and ended at 90.0 % "
+        "accuracy, 5.0 points below omniscient. On their own, under the same attack: Krum 18.0 %.",
+        "Krum": "Krum chose a Byzantine worker in 80 % of its rounds and ended at 18.0 % accuracy, 77.0 points below "
+        "omniscient.",
+    }
+
+
+def test_without_the_reference_nothing_is_compared_with_it() -> None:
+    (part,) = story(Results({}, runs()[1:], []))
+    assert "omniscient" not in " ".join([*part["text"], *(line["text"] for line in part["rules"])])
+
+
+def test_the_worst_attack_is_named_where_there_are_several() -> None:
+    mild = [replace(run, attack="mild", config={**run.config, "attack": {"name": "zero"}}) for run in runs()]
+    for run in mild:
+        run.records[:] = [{**record, "accuracy": 0.94} for record in run.records]
+    (part,) = story(Results({}, [*mild, *runs()], []))
+    krum = next(line["text"] for line in part["rules"] if line["rule"] == "Krum")
+    assert krum.startswith("Krum: its worst case is strong. It chose a Byzantine worker in 80 %")
+    assert "2 attacks were tried, each in runs of its own: mild and strong." in part["text"][1]
+
+
+def test_no_share_is_claimed_where_byzantine_workers_change() -> None:
+    """The records count by worker: where a worker was Byzantine in some rounds only, nobody can tell."""
+    (run,) = [run for run in runs() if run.rule == "Krum"]
+    assert byzantine_choices([run]) == (0.8, True)
+    run.records[1]["lying"] = {"0": 3, "1": 5, "2": 2}
+    assert byzantine_choices([run]) is None
+
+
+def test_runs_without_an_attack_say_so() -> None:
+    run = runs()[1]
+    calm = replace(run, attack="none", config={**run.config, "attack": {"name": "none"}, "byzantine": 0})
+    assert story(Results({}, [calm], []))[0]["text"][1] == "No worker attacked."
+
+
+def test_the_page_begins_with_what_happened_and_each_section_says_what_to_see(folder: Path) -> None:
+    text = write(folder).read_text(encoding="utf-8")
+    assert text.index("What happened") < text.index("<h2>Worst case") < text.index("Accuracy over the rounds")
+    shown = summary(Results.load(folder))
+    assert all(shown["see"][key] for key in ("groups", "charts", "draws", "chosen", "accounts", "times")), shown["see"]
+    worst = shown["groups"][0]["worst"][-1]
+    assert f"{worst['rule']} falls to {worst['accuracy']:.1f} % under {worst['attack']}" in shown["see"]["groups"][0]
+
+
+def test_terms_are_whole_words_once_and_escaped() -> None:
+    shown = str(explained("f and <f> and offer, epsilon=0.1 and epsilon"))
+    assert shown.count("<button") == 2 and "&lt;f&gt;" in shown and "offer" in shown
+    assert f'aria-describedby="term-{list(TERMS).index("epsilon")}">epsilon</button>=0.1' in shown
+
+
+def test_a_class_that_was_drawn_looks_like_the_rule_of_its_own() -> None:
+    found = looks(Results({}, runs(), []))
+    assert found["Omniscient"] == found["all-knowing"]
+    assert found["Comed"].colour not in {found[rule].colour for rule in ("all-knowing", "Krum", "mixed")}
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#0d1117"])
+def test_lines_stand_out_from_the_page(paper: str) -> None:
+    assert min(contrast(colour, paper) for colour in COLOURS) >= 3.0

@@ -1,5 +1,6 @@
 """``mixtailor report``."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,20 +12,39 @@ from mixtailor.cli._output import Json, say, show_json
 EXAMPLE = "mixtailor report results/demo --figures"
 
 
+class Style(StrEnum):
+    """For whom figures are drawn."""
+
+    PAGE = "page"
+    PAPER = "paper"
+
+
 def command(
     folder: Annotated[Path, typer.Argument(help="The folder of an experiment, or of a single simulation.")],
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
+    style: Annotated[
+        Style,
+        typer.Option(
+            help="paper: figures as wide as a column, as PDF, SVG and PNG, and the tables as CSV and LaTeX, in paper/."
+        ),
+    ] = Style.PAGE,
     as_json: Json = False,
 ) -> None:
-    """Write the page of an experiment anew, from the files of its runs, finished or not."""
+    """Write the page of an experiment again, from the files of its runs, finished or not."""
     with _training.needed():
-        from mixtailor.report import draw, write
+        from mixtailor.report import draw, tables, write
 
-        page = write(folder)
+        page, listed = write(folder), []
         written = draw(folder) if figures else []
+        if style is Style.PAPER:
+            written += draw(folder, ("pdf", "svg", "png"), style="paper")
+            listed = tables(folder)
     if as_json:
-        show_json({"report": str(page), "figures": [str(path) for path in written]})
+        paths = {"figures": [str(path) for path in written], "tables": [str(path) for path in listed]}
+        show_json({"report": str(page), **paths})
         return
-    if written:
-        say(f"Figures: {written[0].parent}")
+    for parent in dict.fromkeys(path.parent for path in written):
+        say(f"Figures: {parent}")
+    if listed:
+        say(f"Tables: {listed[0].parent}")
     say(f"Report: {page}")

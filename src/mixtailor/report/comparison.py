@@ -136,14 +136,14 @@ def compare(
     --------
     >>> import tempfile
     >>> import mixtailor as mt
-    >>> def first(updates):
-    ...     return updates[0]
+    >>> def average(updates):
+    ...     return updates.mean(0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = mt.compare([mt.Comed(), first], mt.attacks.Tailored(epsilon=10.0), data="synthetic",
+    ...     found = mt.compare([mt.Comed(), average], mt.attacks.Tailored(epsilon=10.0), data="synthetic",
     ...                        model="logistic", seeds=1, rounds=5, jobs=1, out=folder)
     ...     page = found.report()
     >>> [case.rule for case in found.worst()]
-    ['Comed()', 'first']
+    ['Comed()', 'average']
     """
     for key in training:
         if key not in RunConfig.model_fields or key in _GIVEN:

@@ -11,8 +11,8 @@ __all__ = ["sights"]
 def sights(shown: dict[str, Any]) -> dict[str, Any]:
     """The sentences, from what the page shows; of groups, one for each."""
     return {
-        "groups": [_worst(group) for group in shown["groups"]],
-        "charts": _charts(shown["groups"]),
+        "groups": [_worst(group, shown["references"]) for group in shown["groups"]],
+        "charts": _charts(shown["groups"], shown["references"]),
         "draws": _drawn(shown["draws"]),
         "chosen": _chosen(shown["charts"]),
         "accounts": _accounts(shown["charts"]),
@@ -20,24 +20,24 @@ def sights(shown: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _worst(group: dict[str, Any]) -> str:
-    cases = group["worst"]
+def _worst(group: dict[str, Any], references: list[str]) -> str:
+    cases = [case for case in group["worst"] if case["rule"] not in references]
     if len(cases) < 2:
         return "The column “worst” is the rule's lowest accuracy."
     best, last = cases[0], cases[-1]
     return (
         f"Look at the column “worst”: {best['rule']} keeps {best['accuracy']:.1f} % under every attack, while "
-        f"{last['rule']} falls to {last['accuracy']:.1f} % under {last['attack']}. Darker cells are worse."
+        f"{last['rule']} falls to {last['accuracy']:.1f} % under {last['attack']}. The redder a cell, the worse."
     )
 
 
-def _charts(groups: list[dict[str, Any]]) -> str:
+def _charts(groups: list[dict[str, Any]], references: list[str]) -> str:
     """The cell that lost most against the best rule under the same attack."""
     found = []
     for group in groups:
         for column, attack in enumerate(group["attacks"]):
             cells = [(row[column], rule) for row, rule in zip(group["cells"], group["rules"], strict=True)]
-            known = [cell for cell in cells if cell[0] is not None]
+            known = [cell for cell in cells if cell[0] is not None and cell[1] not in references]
             if len(known) > 1:
                 (low, loser), (high, winner) = min(known), max(known)
                 found.append((high - low, loser, low, winner, high, attack))

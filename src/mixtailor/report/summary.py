@@ -131,6 +131,7 @@ def summary(results: Results) -> dict[str, Any]:
         "averaged": averaged(results),
         "story": story(results),
         "rules": results.rules(),
+        "references": [rule for rule in results.rules() if class_of(results.chosen(rule=rule)) == "Omniscient"],
         "looks": {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()},
         "seeds": results.seeds(),
         "charts": shown,

@@ -74,10 +74,45 @@ def test_no_share_is_claimed_where_byzantine_workers_change() -> None:
     assert byzantine_choices([run]) is None
 
 
+def test_changing_workers_are_told_and_nobody_is_called_fooled(folder: Path) -> None:
+    run = runs()[1]
+    config = {**run.config, "identities": "changing", "participation": 0.5}
+    text = story(Results({}, [replace(run, config=config)], []))[0]["text"]
+    assert "50 % of the workers, drawn again each time, sent an update" in text[0]
+    assert "2 of the 10 workers were Byzantine at a time, not always the same ones, and used one attack" in text[1]
+    results = Results.load(folder)
+    assert summary(results)["see"]["chosen"].startswith("A rule that is fooled")
+    for other in results.runs:
+        for record in other.records:
+            record["lying"] = {str(worker): 1 for worker in range(12)} if record["round"] else {}
+    assert summary(results)["see"]["chosen"] == ""
+
+
 def test_runs_without_an_attack_say_so() -> None:
     run = runs()[1]
     calm = replace(run, attack="none", config={**run.config, "attack": {"name": "none"}, "byzantine": 0})
     assert story(Results({}, [calm], []))[0]["text"][1] == "No worker attacked."
+
+
+def test_curves_without_draws_claim_none() -> None:
+    """Kept curves have accuracies alone: no rule is said to draw or to choose."""
+    kept = [
+        replace(run, records=[{**record, "drawn": {}, "lying": {}} for record in run.records]) for run in runs()[2:]
+    ]
+    for run in kept:
+        for record in run.records:
+            record["selected"] = {}
+    (part,) = story(Results({}, kept, []))
+    assert part["rules"][0]["text"] == "mixed ended at 90.0 % accuracy."
+
+
+@pytest.mark.parametrize(
+    "given", ["Tailored(epsilon=0.1)", {"name": "Tailored(epsilon=0.1)", "digest": "0"}, "tailored"]
+)
+def test_attacks_are_described_however_they_were_given(given: object) -> None:
+    run = runs()[1]
+    told = story(Results({}, [replace(run, config={**run.config, "attack": given})], []))[0]["text"][1]
+    assert told.endswith("strong: minus epsilon times the mean of the honest updates.")
 
 
 def test_the_page_begins_with_what_happened_and_each_section_says_what_to_see(folder: Path) -> None:

@@ -149,9 +149,9 @@ def _multiples(made: Sequence[Chart], known: Mapping[str, Look]) -> Figure:
             axes.set_visible(False)
             continue
         handles |= {line.rule: artist for line, artist in _marked(axes, made[place], known)}
-        axes.set_title(_wrapped(made[place].title, 40))
-    figure.supxlabel("round", fontsize=8)
-    figure.supylabel("test accuracy (%)", fontsize=8)
+        axes.set_title(_wrapped(made[place].title, 34 if columns == 3 else 50), fontsize=7)
+        axes.set_xlabel("round" if place + columns >= len(made) else "")
+        axes.set_ylabel("" if place % columns else "test accuracy (%)")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=beside, **LEGEND)
     return figure
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mixtailor.experiments.results import Result, Results
 
-__all__ = ["COLOURS", "Look", "class_of", "classes_of", "contrast", "looks", "plain_rule"]
+__all__ = ["COLOURS", "Look", "class_of", "classes_of", "contrast", "looks", "mixes", "plain_rule"]
 
 # Each has a contrast of at least 3 to the page, light and dark, which WCAG 2.2 asks of lines (1.4.11).
 COLOURS = (
@@ -54,9 +54,14 @@ def looks(results: Results) -> dict[str, Look]:
 
 
 def class_of(runs: Sequence[Result]) -> str | None:
-    """The one class of rules that was applied in all these runs, or None if there were several."""
+    """The one class of rules that was applied in all these runs, or None if there were several or none is known."""
     classes = classes_of(runs)
     return classes[0] if len(classes) == 1 else None
+
+
+def mixes(runs: Sequence[Result]) -> bool:
+    """Whether rules of several classes were applied. Curves that were kept without their draws do not say so."""
+    return len(classes_of(runs)) > 1
 
 
 def classes_of(runs: Sequence[Result]) -> list[str]:

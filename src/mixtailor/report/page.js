@@ -63,7 +63,7 @@
     const lines = chart.series.filter((line) => !hidden.has(line.rule));
     const strips = chart.strips.filter((strip) => !hidden.has(strip.rule));
     const W = Math.max(280, wide), longest = Math.max(4, ...lines.map((line) => line.rule.length));
-    const right = Math.min(0.36 * W, 24 + 6.4 * longest), letters = Math.floor((right - 20) / 6.4);
+    const right = Math.min(0.38 * W, 24 + 7 * longest), letters = Math.floor((right - 18) / 7);
     const short = (name) => name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
     const TOP = 10 + (STRIP + 4) * strips.length, H = TOP + HIGH + BOTTOM, end = W - right;
     const last = Math.max(1, ...chart.series.flatMap((line) => line.rounds));
@@ -219,7 +219,7 @@
   if (draws) for (const item of shown.draws) {
     const whole = Object.values(item.counts).reduce((sum, count) => sum + count, 0);
     const part = make("div", { "data-rule": item.rule }, make("h3", {}, item.rule));
-    bars(part, Object.entries(item.counts).map(([name, count]) => [name, count, colour(name)]),
+    bars(part, Object.entries(item.counts).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name, count, colour(name)]),
       (count) => `${(100 * count / whole).toFixed(1)} %`);
     draws.append(part);
   }

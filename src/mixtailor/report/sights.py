@@ -42,7 +42,7 @@ def _charts(groups: list[dict[str, Any]], references: list[str]) -> str:
                 (low, loser), (high, winner) = min(known), max(known)
                 found.append((high - low, loser, low, winner, high, attack))
     if not found:
-        return "A line that rises shows that the model learns in spite of the attack."
+        return "A line that rises shows that the model learns."
     _, loser, low, winner, high, attack = max(found)
     return (
         f"A line that stays low was stopped by the attack. The widest gap is under {attack}: {loser} ends at {low:.1f} "
@@ -65,13 +65,17 @@ def _drawn(draws: list[dict[str, Any]]) -> str:
 def _chosen(charts: list[dict[str, Any]]) -> str:
     found = []
     for chart in charts:
-        for row in chart["chosen"]["rows"] if chart["chosen"] else []:
+        if not chart["chosen"] or not chart["chosen"]["fixed"] or not any(chart["chosen"]["liars"]):
+            continue
+        for row in chart["chosen"]["rows"]:
             liars = chart["chosen"]["liars"]
             share = sum(part for part, lies in zip(row["shares"], liars, strict=True) if lies)
             found.append((share, row["rule"], chart["title"], sum(liars) / len(liars)))
     if not found:
         return ""
-    share, rule, title, chance = max(found)
+    share, rule, title, chance = max(found, key=lambda item: item[0] - item[3])
+    if share <= chance:
+        return "No rule was fooled: none chose the marked workers more often than a blind choice would."
     return (
         f"A rule that is fooled chooses the marked workers. Most fooled: {rule} ({title}), {100 * share:.0f} % of its "
         f"choices; choosing blindly would give {100 * chance:.0f} %."

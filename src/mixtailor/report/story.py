@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor.attacks.registry import own_attacks
 from mixtailor.experiments.worst import WorstCase, groups, worst_cases
-from mixtailor.report.looks import class_of, classes_of, plain_rule
+from mixtailor.report.looks import class_of, classes_of, mixes, plain_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def _most_telling(cases: Sequence[WorstCase], runs: Sequence[Result]) -> list[Wo
     real = [case for case in cases if class_of(_of(runs, case.rule)) != "Omniscient"]
     if len(real) <= MOST_RULES:
         return real
-    mixing = [case for case in real if class_of(_of(runs, case.rule)) is None][: MOST_RULES - 2]
+    mixing = [case for case in real if mixes(_of(runs, case.rule))][: MOST_RULES - 2]
     others = [case for case in real if case not in mixing]
     room = MOST_RULES - len(mixing)
     kept = [*mixing, *others[: room - room // 2], *others[len(others) - room // 2 :]]
@@ -100,10 +100,12 @@ def _training(runs: Sequence[Result]) -> str:
     config = runs[0].config
     rounds, seeds = sorted({int(run.config["rounds"]) for run in runs}), {run.seed for run in runs}
     often = _count(rounds[0], "round") if len(rounds) == 1 else f"{rounds[0]:,} to {rounds[-1]:,} rounds"
+    part = float(config.get("participation", 1.0))
+    who = "every worker" if part == 1.0 else f"{100 * part:.0f} % of the workers, drawn again each time,"
     again = f" Everything was repeated with {_count(len(seeds), 'seed')}." if len(seeds) > 1 else ""
     return (
         f"{config['n']} workers trained {_model(config)} on {config.get('data', 'data')} for {often}. In each round "
-        f"every worker sent an update, and the server aggregated the updates with its rule.{again}"
+        f"{who} sent an update, and the server aggregated the updates with its rule.{again}"
     )
 
 
@@ -121,12 +123,15 @@ def _attackers(runs: Sequence[Result]) -> list[str]:
         return ["No worker attacked."]
     many = " or ".join(map(str, numbers))
     verb = "was" if numbers == [1] else "were"
-    start = f"{many} of the {n} workers {verb} Byzantine"
+    fixed = all(run.config.get("identities", "fixed") == "fixed" for run in runs)
+    start = f"{many} of the {n} workers {verb} Byzantine{'' if fixed else ' at a time, not always the same ones,'}"
     if len(attacks) == 1:
         (label, given), *_ = attacks.items()
         what = _described(given)
         return [f"{start} and used one attack, {label}{f': {what}' if what else '.'}"]
-    lines = [f"{start}. {len(attacks)} attacks were tried, each in runs of its own: {_joined(list(attacks))}."]
+    lines = [
+        f"{start.rstrip(',')}. {len(attacks)} attacks were tried, each in runs of its own: {_joined(list(attacks))}."
+    ]
     kinds: dict[str, list[str]] = {}
     for label, given in attacks.items():
         if what := _described(given):
@@ -138,7 +143,9 @@ def _attackers(runs: Sequence[Result]) -> list[str]:
 
 def _described(given: Any) -> str:
     """What an attack of ours does: the first sentence of its documentation."""
-    kind = own_attacks().get(_name(given))
+    known = own_attacks()
+    known |= {kind.__name__: kind for kind in known.values()}
+    kind = known.get(_name(given))
     if kind is None or not kind.__doc__:
         return ""
     text = kind.__doc__.strip().split("\n", 1)[0].replace("*", "").replace("rows", "updates").replace("row", "update")
@@ -146,7 +153,8 @@ def _described(given: Any) -> str:
 
 
 def _name(given: Any) -> str:
-    return str(given.get("name", "")) if isinstance(given, dict) else re.split(r"[( ]", str(given or ""), maxsplit=1)[0]
+    text = given.get("name", "") if isinstance(given, dict) else given
+    return re.split(r"[( ]", str(text or ""), maxsplit=1)[0]
 
 
 def _reference(cases: Sequence[WorstCase], group: Group, runs: Sequence[Result]) -> list[str]:
@@ -172,7 +180,7 @@ def _rule_sentence(case: WorstCase, cases: Sequence[WorstCase], group: Group, ru
     if reference is not None and (best := group.mean(reference.rule, case.attack)) is not None:
         less = best - case.accuracy
         ended += f", {abs(less):.1f} points {'below' if less > 0 else 'above'} omniscient"
-    if class_of(own) is None:
+    if mixes(own):
         return f"{who} drew {_draws(own)} and {ended}.{_alone(own, case, group, runs)}"
     choices = byzantine_choices(own)
     if choices is None:

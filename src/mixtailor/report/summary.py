@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.worst import groups, worst_cases
-from mixtailor.report.looks import class_of, looks, plain_rule
+from mixtailor.report.looks import class_of, looks, mixes, plain_rule
 from mixtailor.report.sights import sights
 from mixtailor.report.story import story
 from mixtailor.rules import Reputation
@@ -190,7 +190,7 @@ def _series(rule: str, runs: Sequence[Result]) -> Series:
 def _strips(runs: Sequence[Result]) -> list[dict[str, Any]]:
     """Of the first seed and each rule that draws: how often each class was drawn between two evaluations."""
     seed, found = min(run.seed for run in runs), []
-    for run in (run for run in runs if run.seed == seed and class_of([run]) is None):
+    for run in (run for run in runs if run.seed == seed and mixes([run])):
         step = -(-len(run.records) // MOST_POINTS)
         periods, start = [], 0
         for place in range(0, len(run.records), step):
@@ -222,7 +222,13 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
         if not lying:
             for record in run.records:
                 lying.update(record["lying"])
-    return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)]} if rows else None
+    if not rows:
+        return None
+    # Where Byzantine workers change, a worker that is marked was honest in some rounds.
+    fixed = all(
+        count in (0, sum(record["drawn"].values())) for record in runs[0].records for count in record["lying"].values()
+    )
+    return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
 
 
 def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:

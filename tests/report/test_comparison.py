@@ -49,6 +49,8 @@ def test_objects_of_every_kind(tmp_path: Path) -> None:
     assert lines[0] == one.title and lines[1].split()[-1] == "worst" and len(lines) == 15
     assert "MixTailor (64 rules)" in found.report().read_text(encoding="utf-8")
     assert len(found.figures(["pdf"])) == 6
+    assert len(found.figures(["pdf"], style="paper")) == 7, "and all of them side by side"
+    assert [path.suffix for path in found.tables()] == [".csv", ".tex"] * 2
     again = mt.compare(rules, [Tailored(epsilon=10.0), None, "alie"], **options)
     assert all(done.skipped for done in again.finished) and again.table() == found.table()
 

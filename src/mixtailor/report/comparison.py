@@ -23,6 +23,7 @@ from mixtailor.experiments.watching import watched_runs
 from mixtailor.experiments.worst import Group, WorstCase, groups, worst_cases
 from mixtailor.report.figures import draw
 from mixtailor.report.page import write
+from mixtailor.report.tables import tables
 from mixtailor.rules import as_rule
 from mixtailor.simulation.description import named
 from mixtailor.simulation.own import as_dataset
@@ -73,9 +74,16 @@ class Comparison:
         """Write the page and return its path: one HTML file that needs nothing but a browser."""
         return write(self.folder)
 
-    def figures(self, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
-        """Draw the accuracy over the rounds, one figure for each attack and partition, and return their paths."""
-        return draw(self.folder, formats)
+    def figures(self, formats: Sequence[str] = ("png", "svg"), *, style: str = "page") -> list[Path]:
+        """Draw the accuracy over the rounds, one figure for each attack and partition, and return their paths.
+
+        With ``style="paper"`` they are as wide as a column, for a paper.
+        """
+        return draw(self.folder, formats, style=style)
+
+    def tables(self) -> list[Path]:
+        """Write the tables as CSV and LaTeX, and return their paths."""
+        return tables(self.folder)
 
     def __str__(self) -> str:
         return self.table()

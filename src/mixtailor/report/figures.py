@@ -12,7 +12,7 @@ from mixtailor._checks import MissingPackageError
 from mixtailor._files import atomic_write
 from mixtailor.experiments.results import Results
 from mixtailor.report.looks import looks
-from mixtailor.report.summary import caption, charts
+from mixtailor.report.summary import caption, charts, short_titles
 
 if TYPE_CHECKING:
     import os
@@ -144,12 +144,13 @@ def _multiples(made: Sequence[Chart], known: Mapping[str, Look]) -> Figure:
     figure = Figure(figsize=(TEXT, 1.9 * rows + below), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     handles: dict[str, Line2D] = {}
+    titles = short_titles([chart.title for chart in made])
     for place, axes in enumerate(grid.flat):
         if place >= len(made):
             axes.set_visible(False)
             continue
         handles |= {line.rule: artist for line, artist in _marked(axes, made[place], known)}
-        axes.set_title(_wrapped(made[place].title, 34 if columns == 3 else 50), fontsize=7)
+        axes.set_title(_wrapped(titles[place], 34 if columns == 3 else 50), fontsize=7)
         axes.set_xlabel("round" if place + columns >= len(made) else "")
         axes.set_ylabel("" if place % columns else "test accuracy (%)")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=beside, **LEGEND)

@@ -150,7 +150,7 @@
       const box = svg.getBoundingClientRect(), k = cursor.getAttribute("visibility") === "hidden" ? reading : reading + move;
       read(k, box.left + x(rounds[Math.min(rounds.length - 1, Math.max(0, k))]) / W * box.width + 14, box.top + 40);
     });
-    return make("figure", {}, make("figcaption", {}, chart.title), svg);
+    return make("figure", {}, make("figcaption", {}, chart.short), svg);
   };
 
   // Terms: hover, focus and tap show the meaning; Escape, leaving and a tap elsewhere hide it.
@@ -198,7 +198,7 @@
     scale.addEventListener("change", redraw);
     addEventListener("resize", redraw);
   }
-  if (home && picked !== null) choose(document.getElementById("pick"), shown.charts.map((chart) => chart.title), (k) => {
+  if (home && picked !== null) choose(document.getElementById("pick"), shown.charts.map((chart) => chart.short), (k) => {
     picked = k;
     redraw();
   });
@@ -227,7 +227,7 @@
   const chosen = shown.charts.filter((chart) => chart.chosen);
   const place = document.getElementById("chosen");
   document.getElementById("selection").hidden = !chosen.length && !shown.weights.length;
-  if (chosen.length) choose(document.getElementById("pick-chosen"), chosen.map((chart) => chart.title), (k) => {
+  if (chosen.length) choose(document.getElementById("pick-chosen"), chosen.map((chart) => chart.short), (k) => {
     const { rows, liars, seed } = chosen[k].chosen;
     const head = make("tr", {}, make("th", {}, `worker (seed ${seed})`), ...liars.map((lies, worker) =>
       make("th", lies ? { class: "liar", title: "Byzantine" } : {}, lies ? `▲ ${worker}` : String(worker))));
@@ -275,7 +275,7 @@
   };
   const told = shown.charts.filter((chart) => chart.accounts.length);
   document.getElementById("reputation").hidden = !told.length;
-  if (told.length) choose(document.getElementById("pick-attack"), told.map((chart) => chart.title), (k) =>
+  if (told.length) choose(document.getElementById("pick-attack"), told.map((chart) => chart.short), (k) =>
     choose(document.getElementById("pick-rule"), told[k].accounts.map((account) => account.rule), (rule) => {
       document.getElementById("standings").replaceChildren(...standings(told[k].accounts[rule]));
       document.getElementById("accounts").replaceChildren(listed(told[k].accounts[rule]));

@@ -70,7 +70,7 @@ def _chosen(charts: list[dict[str, Any]]) -> str:
         for row in chart["chosen"]["rows"]:
             liars = chart["chosen"]["liars"]
             share = sum(part for part, lies in zip(row["shares"], liars, strict=True) if lies)
-            found.append((share, row["rule"], chart["title"], sum(liars) / len(liars)))
+            found.append((share, row["rule"], chart["short"], sum(liars) / len(liars)))
     if not found:
         return ""
     share, rule, title, chance = max(found, key=lambda item: item[0] - item[3])
@@ -93,7 +93,7 @@ def _accounts(charts: list[dict[str, Any]]) -> str:
                     "The attack hides among the honest updates" if byzantine < 2 * honest else "The attack stands out"
                 )
                 return (
-                    f"{lead}: with {account['rule']} ({chart['title']}), Byzantine updates were at {byzantine:.2g} on "
+                    f"{lead}: with {account['rule']} ({chart['short']}), Byzantine updates were at {byzantine:.2g} on "
                     f"average and honest ones at {honest:.2g}."
                 )
     return ""

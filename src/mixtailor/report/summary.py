@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.results import Result, Results
     from mixtailor.rules import Standing
 
-__all__ = ["Chart", "Series", "averaged", "caption", "charts", "drawn_classes", "plain_rule", "summary"]
+__all__ = ["Chart", "Series", "averaged", "caption", "charts", "drawn_classes", "plain_rule", "short_titles", "summary"]
 
 MOST_POINTS = 200  # of a line; more cannot be seen
 
@@ -56,6 +56,20 @@ def charts(results: Results) -> list[Chart]:
         Chart(_title(key, per_panel[key[0]]), [_series(rule, own) for rule, own in _by_rule(runs).items()], runs)
         for key, runs in parted.items()
     ]
+
+
+def short_titles(titles: Sequence[str]) -> list[str]:
+    """Titles without the panel that all of them begin with, where they are shown together.
+
+    Examples
+    --------
+    >>> short_titles(["Two lie: zero", "Two lie: mimic"])
+    ['zero', 'mimic']
+    >>> short_titles(["Two lie: zero", "Four lie: zero"])
+    ['Two lie: zero', 'Four lie: zero']
+    """
+    panels = {title.rpartition(": ")[0] for title in titles}
+    return [title.rpartition(": ")[2] for title in titles] if len(titles) > 1 and len(panels) == 1 else list(titles)
 
 
 def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
@@ -104,11 +118,12 @@ def summary(results: Results) -> dict[str, Any]:
     """Everything that the page shows, in types that JSON knows."""
     made = charts(results)
     shown = []
-    for chart in made:
+    for chart, short in zip(made, short_titles([chart.title for chart in made]), strict=True):
         series = [{**vars(line)} for line in chart.series]
         shown.append(
             {
                 "title": chart.title,
+                "short": short,
                 "series": series,
                 "strips": _strips(chart.runs),
                 "chosen": _chosen(chart.runs),
@@ -273,11 +288,11 @@ def _weights(made: Sequence[Chart]) -> list[dict[str, Any]]:
     None for a weight.
     """
     found = []
-    for chart in made:
+    for chart, short in zip(made, short_titles([chart.title for chart in made]), strict=True):
         for byzantine, n, runs in _by_share(chart.runs):
             lines = [{"rule": rule, **_weight(own)} for rule, own in _by_rule(runs).items()]
             if byzantine and any(line["weight"] is not None for line in lines):
-                found.append({"title": chart.title, "byzantine": byzantine, "n": n, "rules": lines})
+                found.append({"title": short, "byzantine": byzantine, "n": n, "rules": lines})
     return found
 
 

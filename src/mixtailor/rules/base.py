@@ -16,9 +16,10 @@ from mixtailor.intake import Arrival, receive
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.part import Part
-from mixtailor.rules.request import EMPTY, Request, RequestKeywords
+from mixtailor.rules.request import EMPTY, KeySource, Request, RequestKeywords
 from mixtailor.rules.steps import Steps
 from mixtailor.updates import Call, Faulty, Updates
+from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen, seen
 from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from mixtailor._types import Floats
 
 __all__ = ["Plain", "Plan", "Rule", "as_rule", "check_inner"]
+
+
+COMBINING = "Krum, CAF, GeometricMedian() and others, and NNM before them, decide from numbers between the updates."
 
 
 class Plan(NamedTuple):
@@ -138,6 +142,58 @@ class Rule(Part):
         with released(self._held):
             # No local name keeps the round: its memory is freed before the result is released.
             return _reported(_Round(self, updates, wanted))
+
+    def weights(
+        self,
+        *,
+        distances: Any = None,
+        products: Any = None,
+        norms: Any = None,
+        entropy: KeySource | None = None,
+    ) -> "Floats":
+        r"""The weights on the updates, from numbers between them alone: the result is their sum, times these weights.
+
+        Whoever has the updates multiplies. It works for every rule whose result is a combination of the updates; rules
+        that compute each coordinate by itself refuse.
+
+        Parameters
+        ----------
+        distances : array, or mapping of norms to arrays, optional
+            Distances between the updates, n x n. An array is in the norm that the rule asks for, the Euclidean one
+            where it does not ask for a single one.
+        products : array, optional
+            Inner products of the updates, n x n. They give the Euclidean distances that are not given.
+        norms : array, optional
+            Euclidean norms of the updates, n, for rules that look at lengths.
+        entropy : KeySource, optional
+            Where randomness comes from; the operating system by default.
+
+        Examples
+        --------
+        >>> from mixtailor import Krum, MultiKrum
+        >>> between = np.abs(np.subtract.outer([1.0, 2.0, 2.5, 3.0, 9e9], [1.0, 2.0, 2.5, 3.0, 9e9]))
+        >>> Krum(f=1).weights(distances=between)
+        array([0., 0., 1., 0., 0.])
+        >>> MultiKrum(f=1).weights(distances=between)
+        array([0.25, 0.25, 0.25, 0.25, 0.  ])
+        """
+        asked = self.asks().norms
+        if distances is not None and not isinstance(distances, Mapping):
+            distances = {next(iter(asked)) if len(asked) == 1 else 2.0: distances}
+        numbers = Numbers(distances or {}, products, norms)
+        self.check_rows(numbers.n)
+        if self.asks().reference == "trusted":
+            refuse(f"{self!r} needs a vector to trust, and numbers between the updates hold none. {COMBINING}")
+        try:
+            with released(self._held), np.errstate(all="ignore"):
+                plan = self.plan(Unseen(numbers.n).arrival(), Request(entropy=entropy), numbers.n)
+                point = plan.rule.decide(seen(numbers, Call(plan.key)))
+        except NeedsCoordinates as needed:
+            refuse(f"{self!r} needs {needed}, and the numbers given do not tell. {COMBINING}")
+        found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
+        if found is None:
+            refuse(f"{plan.rule!r} computes each coordinate by itself, so that no weights make its result. {COMBINING}")
+        return np.array(found)
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
         """Settle the rule and the key, once per call, after the updates have arrived.

@@ -11,7 +11,7 @@ about the medoid are accumulated from the differences themselves: one more readi
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, NoReturn, Protocol, cast, final
 
 import numpy as np
 
@@ -69,6 +69,19 @@ def bounded(lengths: Floats) -> Floats:
     return np.where(lengths >= 0.5 * _SQUARABLE, np.inf, lengths)
 
 
+class Known(Protocol):
+    """Numbers between rows that were given from outside; `mixtailor.updates.numbers` has them."""
+
+    distances: dict[float, Floats]
+    norms: Floats | None
+
+    def sound(self, products: Floats) -> None: ...
+    def inner(self) -> Floats: ...
+    def about(self, row: int, *, origin: bool) -> Floats: ...
+    def missing(self, norms: Sequence[float]) -> NoReturn: ...
+    def missing_norms(self) -> NoReturn: ...
+
+
 @final
 class Centred(NamedTuple):
     """Inner products of some points about one of them, in squares of the unit."""
@@ -120,6 +133,7 @@ class Geometry:
                 products[far], products[:, far] = lines, lines.T
             else:
                 products = self._all_about(about, origin)[np.ix_(points, points)]
+        rows.check_products(products)
         return Centred(points, middle, products, far)
 
     def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
@@ -282,12 +296,24 @@ class Basis:
         self._units: dict[float, tuple[Floats, float]] = {}
         self._norms: dict[float, Floats] = {}
         self._inner: Floats | None = None
+        self._numbers: Known | None = None
 
     def over_received(self, weights: Floats) -> Floats | None:
         """Weights on these rows as weights on the received updates; None if the rows depend on anything else."""
         if self.stored:
             return weights[: len(self.reader.received)]
         return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
+
+    def take_numbers(self, numbers: Known) -> None:
+        """Answer all queries from numbers that are known, and from nothing else."""
+        self._numbers = numbers
+        for p, lengths in numbers.distances.items():
+            self.learn(p, lengths)
+
+    def check_products(self, products: Floats) -> None:
+        """Refuse inner products that no rows have: measured ones are sound."""
+        if self._numbers is not None:
+            self._numbers.sound(products)
 
     def measure(self, norms: Sequence[float]) -> list[Floats]:
         """The distances in these norms, each in its unit; all that are not known are measured by one reading."""
@@ -297,6 +323,8 @@ class Basis:
         return [self._units[p][0] for p in norms]
 
     def _measure(self, missing: Sequence[float]) -> None:
+        if self._numbers is not None:
+            self._numbers.missing(missing)
         powers = np.array(missing)
         if 0 < len(set(self.points)) <= _FEW_POINTS:
             self._measure_beside(missing, powers)
@@ -366,6 +394,10 @@ class Basis:
             self.measure([p])
             from_base: Floats = self.lengths[p][self.base]
             return from_base
+        if self._numbers is not None:
+            if p != 2.0 or self._numbers.norms is None:
+                self._numbers.missing_norms()
+            return self._numbers.norms
         if p not in self._norms:
             powers = np.array([p])
 
@@ -378,6 +410,8 @@ class Basis:
 
     def inner(self) -> Floats:
         """Inner products of the rows about zero, from the rows themselves."""
+        if self._inner is None and self._numbers is not None:
+            self._inner = self._numbers.inner()
         if self._inner is None:
             self._inner = self.gram(-1, np.ones(self.n), origin=False)
         return self._inner
@@ -385,6 +419,8 @@ class Basis:
     def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
         """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
         space = self.space
+        if self._numbers is not None:
+            return self._numbers.about(about, origin=origin) * inverse_scales[:, None] * inverse_scales
 
         def query(start: int, stop: int) -> Any:
             block = self.source.block(start, stop)
@@ -394,6 +430,8 @@ class Basis:
 
     def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
         """Some rows of `gram`: little more than a reading, where they are few."""
+        if self._numbers is not None:
+            return self.gram(about, inverse_scales, origin=False)[which]
 
         def query(start: int, stop: int) -> Any:
             return self.space.gram_rows(self.source.block(start, stop), about, inverse_scales, which)

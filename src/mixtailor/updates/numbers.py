@@ -1,0 +1,248 @@
+"""Updates that are known by the numbers between them alone: distances, inner products, norms.
+
+`seen` makes `Updates` of them. All that a rule asks is answered from these numbers. What reads a coordinate raises
+`NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, final
+
+import numpy as np
+
+from mixtailor._checks import check_norm, refuse
+from mixtailor._types import Array, Floats, Integers
+from mixtailor.intake.arrival import Arrival
+from mixtailor.kernels.selection import median
+from mixtailor.kernels.space import NUMBA
+from mixtailor.storage.rows import Rows
+from mixtailor.updates.updates import Updates
+from mixtailor.updates.view import Call
+
+__all__ = ["NeedsCoordinates", "Numbers", "seen"]
+
+# Numbers that were computed in float32, or by fixed-point arithmetic, miss symmetry and definiteness by less than this.
+TOLERANCE = 1e-6
+
+
+@final
+class NeedsCoordinates(Exception):  # a signal to the rule's caller, who words it for the user
+    """What was asked does not follow from the numbers that are known; the message says what it would take."""
+
+
+@final
+class Unseen(Rows):
+    """n updates of which nobody here has a coordinate."""
+
+    ordered = True
+    in_memory: ClassVar[bool] = False
+
+    def __init__(self, n: int) -> None:
+        # More coordinates than a rule would ever sample: a rule that draws some must not mistake these for all.
+        self.n, self.d, self.space, self.single = n, 1 << 40, NUMBA, False
+
+    @property
+    def largest(self) -> float:
+        return float(np.finfo(np.float64).max)
+
+    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
+        return [(0, 0)]
+
+    def block(self, start: int, stop: int) -> Any:
+        _needs("the coordinates of the updates")
+
+    def coordinates(self, which: Integers) -> Array:
+        _needs("coordinates of the updates")
+
+    def only(self, rows: Sequence[int]) -> "Unseen":
+        return Unseen(len(rows))
+
+    def new(self) -> Any:
+        _needs("the coordinates of the updates")
+
+    def window(self, result: Any, start: int, stop: int) -> Any:
+        _needs("the coordinates of the updates")
+
+    def copy_row(self, row: int, result: Any) -> None:
+        _needs("the coordinates of the updates")
+
+    def row_bytes(self, row: int) -> Iterable[Any]:
+        _needs("the bytes of the updates, whose digests an audited draw publishes,")
+
+    def arrival(self) -> Arrival:
+        """These updates as they would have arrived."""
+        return Arrival(self, tuple(range(self.n)), {}, self.n, lambda flat, received: flat, lambda update: update)
+
+
+@final
+class Numbers:
+    """Numbers between n updates, checked.
+
+    Parameters
+    ----------
+    distances : mapping
+        Distances between the updates, n x n, by norm.
+    products : array, optional
+        Inner products of the updates, n x n.
+    norms : array, optional
+        Euclidean norms of the updates, n.
+    """
+
+    def __init__(self, distances: Mapping[float, Any], products: Any = None, norms: Any = None) -> None:
+        given = [("distances=", value, 2) for value in distances.values()]
+        given += [("products=", products, 2)] if products is not None else []
+        given += [("norms=", norms, 1)] if norms is not None else []
+        if not given:
+            refuse("weights() needs numbers between the updates: distances=, products= or norms=.")
+        self.n = len(np.atleast_1d(np.asarray(given[0][1])))
+        checked = [_checked(name, value, (self.n,) * axes) for name, value, axes in given]
+        self.distances = dict(zip((float(p) for p in distances), checked, strict=False))
+        for p, between in self.distances.items():
+            check_norm("weights()", p)
+            self.distances[p] = _symmetric_distances(between)
+        self.products = _symmetric_products(checked[len(self.distances)]) if products is not None else None
+        self.norms = checked[-1] if norms is not None else None
+        if self.norms is not None and (self.norms < 0.0).any():
+            refuse(f"norms= needs numbers that are not negative, and update {int(self.norms.argmin())} has another.")
+        if self.products is not None:
+            self.sound(self.products)
+            if self.norms is None:
+                self.norms = np.sqrt(np.diag(self.products))
+            if 2.0 not in self.distances:
+                self.distances[2.0] = _distances_of(self.products)
+
+    @staticmethod
+    def sound(products: Floats) -> None:
+        """Refuse inner products that no vectors have, beyond rounding."""
+        largest = float(np.diag(products).max(initial=0.0))
+        if largest == 0.0:
+            return
+        shifted = products / largest
+        shifted.flat[:: len(shifted) + 1] += TOLERANCE
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            refuse(
+                "These numbers are inner products or Euclidean distances of no vectors: an eigenvalue is below "
+                f"-{TOLERANCE:g} of the largest inner product. Rules that compare distances alone, such as Krum, take "
+                "any distances."
+            )
+
+    def inner(self) -> Floats:
+        """Inner products about the origin."""
+        if self.products is not None:
+            return self.products
+        norms, squares = self._from_origin(), self._squares()
+        return np.asarray((norms[:, None] ** 2 + norms[None, :] ** 2 - squares) / 2)
+
+    def about(self, row: int, *, origin: bool) -> Floats:
+        """Inner products about one of the updates; with the origin as last row.
+
+        Where both inner products and distances are known, each entry comes from those that have more digits of it.
+        """
+        n, found, lost = self.n, None, None
+        if 2.0 in self.distances and (not origin or self.norms is not None):
+            between = self.distances[2.0]
+            if origin:
+                between = np.block([[between, self.norms[:, None]], [self.norms, np.zeros(1)]])  # type: ignore[index]  # as tested
+            away = between[row]
+            found = (away[:, None] ** 2 + away[None, :] ** 2 - between**2) / 2
+            lost = np.maximum(away[:, None], away[None, :]) ** 2
+        if self.products is not None:
+            inner = self.products if not origin else np.pad(self.products, (0, 1))
+            by_products = inner - inner[row][:, None] - inner[row][None, :] + inner[row, row]
+            if found is None or lost is None:
+                return np.asarray(by_products)
+            sizes = np.abs(inner)
+            error = np.maximum(np.maximum(sizes, sizes[row, row]), np.maximum(sizes[row][:, None], sizes[row][None, :]))
+            found = np.where(error < lost, by_products, found)
+        if found is None:
+            self.missing_norms() if origin else self.missing([2.0])
+        assert found is not None
+        return np.asarray(found[: n + origin, : n + origin])
+
+    def _squares(self) -> Floats:
+        if 2.0 not in self.distances:
+            self.missing([2.0])
+        return np.asarray(self.distances[2.0] ** 2)
+
+    def _from_origin(self) -> Floats:
+        if self.norms is None:
+            self.missing_norms()
+        return self.norms
+
+    @staticmethod
+    def missing(norms: Sequence[float]) -> NoReturn:
+        """Say which distances are not known."""
+        wanted = ", ".join(f"{p:g}: ..." for p in norms)
+        _needs(f"distances in another norm than those given (distances={{{wanted}}})")
+
+    @staticmethod
+    def missing_norms() -> NoReturn:
+        """Say that lengths are not known."""
+        _needs("the norms of the updates (norms=)")
+
+
+def seen(numbers: Numbers, call: Call | None = None) -> Updates:
+    """Updates of which these numbers are known.
+
+    Examples
+    --------
+    >>> from mixtailor import Medoid
+    >>> updates = seen(Numbers({2.0: [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]}))
+    >>> Medoid().decide(updates).weights
+    array([0., 1., 0.])
+    """
+    updates = Updates.of(Unseen(numbers.n), call)
+    updates.basis.take_numbers(numbers)
+    return updates
+
+
+def _needs(what: str) -> NoReturn:
+    raise NeedsCoordinates(what)
+
+
+def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    found = np.array(value, np.float64)
+    if found.shape != shape or not shape[0]:
+        wanted = " x ".join("n" for _ in shape)
+        refuse(f"{name} needs {wanted} numbers, here of shape {shape}, and got shape {found.shape}.")
+    bad = np.argwhere(~np.isfinite(found))
+    if len(bad):
+        refuse(f"{name} needs finite numbers, and that at {tuple(bad[0].tolist())} is {found[tuple(bad[0])]}.")
+    return found
+
+
+def _symmetric_distances(between: Floats) -> Floats:
+    if (between < 0.0).any():
+        place = np.unravel_index(between.argmin(), between.shape)
+        refuse(f"distances= needs numbers that are not negative, and that at {tuple(map(int, place))} is.")
+    usual = median(between.ravel()) if len(between) > 2 else 0.0
+    if (np.diag(between) > TOLERANCE * between.max(initial=0.0)).any():
+        refuse("distances= needs zeros on the diagonal: no update is away from itself.")
+    _check_symmetric("distances=", between, TOLERANCE * (np.maximum(between, between.T) + usual))
+    even = between / 2 + between.T / 2  # halves first: a sum may overflow
+    even.flat[:: len(even) + 1] = 0.0
+    return np.asarray(even)
+
+
+def _symmetric_products(inner: Floats) -> Floats:
+    squares = np.diag(inner)
+    if (squares < 0.0).any():
+        refuse(f"products= needs no negative number on the diagonal, and update {int(squares.argmin())} has one.")
+    lengths = np.sqrt(squares)
+    _check_symmetric("products=", inner, TOLERANCE * (lengths[:, None] * lengths[None, :]))
+    return np.asarray(inner / 2 + inner.T / 2)
+
+
+def _check_symmetric(name: str, matrix: Floats, allowed: Floats) -> None:
+    apart = np.abs(matrix - matrix.T) > allowed
+    if apart.any():
+        i, j = (int(place) for place in np.argwhere(apart)[0])
+        refuse(f"{name} needs a symmetric matrix, and has {matrix[i, j]:g} at {i, j} and {matrix[j, i]:g} at {j, i}.")
+
+
+def _distances_of(products: Floats) -> Floats:
+    squares = np.diag(products)
+    found = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * products, 0.0))
+    found.flat[:: len(found) + 1] = 0.0
+    return np.asarray(found)

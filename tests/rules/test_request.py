@@ -30,7 +30,7 @@ def test_a_request_does_not_change() -> None:
 def test_wrong_keywords_are_named(call) -> None:
     with pytest.raises(TypeError, match=r"takes no argument 'referenc'\. Did you mean 'reference'\?"):
         call(ROWS, referenc=ROWS[0])
-    with pytest.raises(TypeError, match=r"takes no argument 'x'\. Known are entropy, honest, on_fault, reference"):
+    with pytest.raises(TypeError, match=r"takes no argument 'x'\. Known are cap, entropy, honest, on_fault"):
         call(ROWS, x=1)
     with pytest.raises(ValueError, match="on_fault needs to be 'raise' or 'skip' and is 'ignore'"):
         call(ROWS, on_fault="ignore")

@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass
 
-__all__ = ["AroundMedian", "AroundTrimmed", "Deviation", "Extreme", "Median", "Sign", "Statistic", "Trimmed"]
+__all__ = [
+    "AroundMedian",
+    "AroundTrimmed",
+    "Deviation",
+    "Extreme",
+    "Median",
+    "Sign",
+    "Statistic",
+    "Trimmed",
+    "WeightedMedian",
+    "WeightedTrimmed",
+]
 
 
 @dataclass(frozen=True)
@@ -20,6 +31,21 @@ class Trimmed(Statistic):
     """The mean of what is left without the `trim` smallest and the `trim` largest values."""
 
     trim: int
+
+
+@dataclass(frozen=True)
+class WeightedMedian(Statistic):
+    """The value at half of the mass of the rows; the mean of two where that lies between them."""
+
+    mass: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WeightedTrimmed(Statistic):
+    """The mean of what is left without the `trim` of mass that is smallest and largest."""
+
+    mass: tuple[float, ...]
+    trim: float
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixtailor.kernels._numba import copy, helper, kernel
-from mixtailor.kernels.selection import median, ranked
+from mixtailor.kernels.selection import ranked
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
 
@@ -107,22 +107,45 @@ def _mix(products: Array, weights: Array, mixed: Array) -> float:
     return square
 
 
+@helper
+def _middle(values: Array, mass: Array, total: float) -> float:
+    """The value at half of the mass; the mean of two where it lies between them."""
+    below, low, found = 0.0, 0.0, False
+    for i in ranked(values, len(values)):
+        below += mass[i]
+        if not found and 2.0 * below >= total:
+            low, found = values[i], True
+        if 2.0 * below > total:
+            return float(low / 2 + values[i] / 2)
+    return low
+
+
 @kernel
 def euclidean_median(
-    distances: Array, products: Array, middle: int, smoothing: float, tolerance: float, limit: int
+    distances: Array, products: Array, middle: int, mass: Array, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:
     """The geometric median's weights from the rows' distances and their inner products about the row `middle`.
 
-    Starts at the mean of the floor(n/2) + 1 rows nearest to that row; smoothing and tolerance are in units of the
-    median distance to the start. Returns the weights, the iterations taken, and how far there was still to go.
+    Each row counts by its mass. Starts at the mean of the rows nearest to that row, until they have more than half of
+    the mass: with equal masses floor(n/2) + 1 rows. Smoothing and tolerance are in units of the median distance to the
+    start. Returns the weights, the iterations taken, and how far there was still to go.
     """
     n = len(distances)
     away = np.empty(n)
     copy(distances[middle], away, n)
     start = np.zeros(n)
-    for i in ranked(away, n // 2 + 1):
-        start[i] = 1.0 / (n // 2 + 1)
-    most = BEYOND * max(median(away), 1e-130)
+    total = 0.0
+    for i in range(n):
+        total += mass[i]
+    held = 0.0
+    for i in ranked(away, n):
+        start[i] = mass[i]
+        held += mass[i]
+        if 2.0 * held > total:
+            break
+    for i in range(n):
+        start[i] /= held
+    most = BEYOND * max(_middle(away, mass, total), 1e-130)
     near = np.empty(n, np.int64)
     count = 0
     for i in range(n):
@@ -141,10 +164,15 @@ def euclidean_median(
     gaps = np.empty(count)
     for i in range(count):
         gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
-    scale = median(gaps)
+    own = np.empty(count)
+    near_total = 0.0
+    for i in range(count):
+        own[i] = mass[near[i]]
+        near_total += own[i]
+    scale = _middle(gaps, own, near_total)
     if scale == 0.0:
         return start, 0, 0.0
-    found, iterations, left = weiszfeld(inner, begin, smoothing * scale, tolerance * scale, limit)
+    found, iterations, left = weiszfeld(inner, begin, own, smoothing * scale, tolerance * scale, limit)
     weights = np.zeros(n)
     for i in range(count):
         weights[near[i]] = found[i]
@@ -153,9 +181,9 @@ def euclidean_median(
 
 @kernel
 def weiszfeld(
-    products: Array, start: Array, smoothing: float, tolerance: float, limit: int
+    products: Array, start: Array, mass: Array, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:
-    """Weiszfeld's iteration on weights, given the rows' inner products about a common point.
+    """Weiszfeld's iteration on weights, given the rows' inner products about a common point and their masses.
 
     A step may be short because the end is near or because convergence is slow (at a row, or at rows that are equal), so
     what counts is how far there is still to go: with steps that shrink by a rate r, r / (1 - r) of the last one. The
@@ -180,8 +208,9 @@ def weiszfeld(
         norm = 0.0
         for i in range(n):
             distance = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
-            value += distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
-            fresh[i] = 1.0 / max(distance, smoothing)
+            smooth = distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
+            value += mass[i] * smooth
+            fresh[i] = mass[i] / max(distance, smoothing)
             norm += fresh[i]
         if jumped and value > saved_value:
             copy(saved, weights, n)

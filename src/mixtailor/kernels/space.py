@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
-from mixtailor.kernels import columns, combinations, distances, moments, norms, products, sketches, threads
+from mixtailor.kernels import columns, combinations, distances, moments, norms, products, sketches, threads, weighted
 from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
@@ -24,6 +24,8 @@ from mixtailor.kernels.columnwise import (
     Sign,
     Statistic,
     Trimmed,
+    WeightedMedian,
+    WeightedTrimmed,
 )
 from mixtailor.kernels.operations import Space
 
@@ -227,6 +229,10 @@ class Numba(Space[Block]):
                 return moments.deviation(*rows, ddof, out)
             case Extreme(largest):
                 return moments.extreme(*rows, largest, out)
+            case WeightedMedian(mass):
+                return weighted.median(*rows, np.array(mass), out)
+            case WeightedTrimmed(mass, cut):
+                return weighted.trimmed_mean(*rows, np.array(mass), cut, out)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
     @staticmethod

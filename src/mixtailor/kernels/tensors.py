@@ -16,6 +16,8 @@ from mixtailor.kernels.columnwise import (
     Sign,
     Statistic,
     Trimmed,
+    WeightedMedian,
+    WeightedTrimmed,
 )
 from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
@@ -138,8 +140,11 @@ class Tensors(Space[torch.Tensor]):
             return rows.amax(dim=0) if statistic.largest else rows.amin(dim=0)
         if isinstance(statistic, Deviation):
             return rows.to(self.wide).std(dim=0, correction=statistic.ddof)
-        ordered = rows.sort(dim=0).values.to(self.wide)
+        found = rows.sort(dim=0)
+        ordered = found.values.to(self.wide)
         k = len(ordered)
+        if isinstance(statistic, (WeightedMedian, WeightedTrimmed)):
+            return _weighted(ordered, self.tensor(statistic.mass, self.wide)[found.indices], statistic)
         match statistic:
             case Median():
                 return _middle(ordered)
@@ -244,6 +249,21 @@ def _mean(ordered: torch.Tensor) -> torch.Tensor:
     total = ordered.sum(dim=0)
     careful = (ordered / k).sum(dim=0).clamp(ordered[0], ordered[-1])
     return torch.where(total.isfinite(), total / k, careful)
+
+
+def _weighted(ordered: torch.Tensor, mass: torch.Tensor, statistic: WeightedMedian | WeightedTrimmed) -> torch.Tensor:
+    """A statistic of sorted columns in which each value has a mass; see `mixtailor.kernels.weighted`."""
+    below, total = mass.cumsum(dim=0), sum(statistic.mass)
+    if isinstance(statistic, WeightedMedian):
+        low = ordered.gather(0, (2 * below >= total).int().argmax(dim=0)[None])[0]
+        high = ordered.gather(0, (2 * below > total).int().argmax(dim=0)[None])[0]
+        return torch.where(low == high, low, low / 2 + high / 2)
+    trim = statistic.trim
+    parts = (below.clamp(max=total - trim) - (below - mass).clamp(min=trim)).clamp(min=0.0)
+    mean = (parts / (total - 2 * trim) * ordered).sum(dim=0)
+    inside = parts > 0.0
+    least = torch.where(inside, ordered, torch.inf).amin(dim=0)
+    return mean.clamp(least, torch.where(inside, ordered, -torch.inf).amax(dim=0))
 
 
 def _middle(ordered: torch.Tensor) -> torch.Tensor:

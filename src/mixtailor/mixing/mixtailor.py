@@ -221,6 +221,9 @@ class MixTailor(Rule):
 
     # The draw.
 
+    def takes_weights(self) -> bool:
+        return True  # where its rules do, which are asked one by one
+
     def shares(self, n: int) -> tuple[float, ...]:
         """The probability of each rule of the pool, where n updates are enough for all of them."""
         self.check_rows(n)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 from mixtailor._checks import check_rows, refuse
 from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
 from mixtailor.rules.part import Asks, Part
+from mixtailor.rules.weighting import WEIGHTED, Weighting
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class PreAggregation(Part):
                 f"{self!r} is a pre-aggregation: it needs a rule behind it to give an update. Write "
                 f"({self!r} >> mixtailor.Comed())(updates)."
             )
+
+    def prepare_weighted(self, updates: Updates, weighting: Weighting) -> tuple[Updates, Weighting]:
+        """As `prepare`, where each update counts by its weight; with the weights of what comes out."""
+        refuse(f"{self!r} has no form with weights. {WEIGHTED}")
+
+    def weighted_kappa(self, share: float, d: int, behind: Rule) -> float | None:
+        """The coefficient of this in front of a rule, where Byzantine updates have a share of the weight."""
+        return None
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         """The coefficient of this in front of a rule; None if none is published."""
@@ -203,6 +212,18 @@ class Chain(Rule):
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return self.before.kappa(n, f, d, self.rule)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def check_share(self, n: int, share: float) -> None:
+        self.rule.check_share(n, share)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return self.rule.decide_weighted(*self.before.prepare_weighted(updates, weighting))
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        return self.before.weighted_kappa(share, d, self.rule)
 
     def missing_laws(self) -> Mapping[str, str]:
         return {**self.before.missing_laws(), **self.rule.missing_laws()}

@@ -7,9 +7,11 @@ import numpy as np
 
 from mixtailor._checks import check_rows
 from mixtailor.kernels.selection import nearest
+from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.preaggregation.base import PreAggregation
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Updates
 
 __all__ = ["NNM"]
@@ -67,6 +69,20 @@ class NNM(PreAggregation):
         neighbours = nearest(updates.distances(self.p), n - self.f)
         weights[np.arange(n)[:, None], neighbours] = 1.0 / (n - self.f)
         return updates.mix(weights)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def prepare_weighted(self, updates: Updates, weighting: Weighting) -> tuple[Updates, Weighting]:
+        away = updates.distances(self.p).copy()
+        away.flat[:: updates.n + 1] = -1.0
+        wanted = weighting.total - weighting.faulty
+        kept = [kept_by_rank(order, weighting.mass, wanted) for order in np.argsort(away, axis=1, kind="stable")]
+        return updates.mix(np.array(kept) / wanted), weighting
+
+    def weighted_kappa(self, share: float, d: int, behind: Rule) -> float | None:
+        inner = behind.weighted_kappa(share, d)
+        return None if inner is None or self.p != 2.0 else 8 * share / (1 - share) * (1 + inner)
 
     def kappa(self, n: int, f: int, d: int, behind: Rule) -> float | None:
         inner = behind.kappa(n, f, d)

@@ -13,13 +13,14 @@ import numpy as np
 
 from mixtailor._checks import FaultError, check_rows, fault_message, refuse
 from mixtailor.intake import Arrival, receive
+from mixtailor.rules._numbers import weights_from_numbers
 from mixtailor.rules._release import released
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.part import Part
 from mixtailor.rules.request import EMPTY, KeySource, Request, RequestKeywords
 from mixtailor.rules.steps import Steps
+from mixtailor.rules.weighting import WEIGHTED, Weighting, refuse_share
 from mixtailor.updates import Call, Faulty, Updates
-from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen, seen
 from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from mixtailor._types import Floats
 
 __all__ = ["Plain", "Plan", "Rule", "as_rule", "check_inner"]
-
-
-COMBINING = "Krum, CAF, GeometricMedian() and others, and NNM before them, decide from numbers between the updates."
 
 
 class Plan(NamedTuple):
@@ -71,6 +69,22 @@ class Rule(Part):
     @abstractmethod
     def decide(self, updates: Updates) -> Point:
         """The result, as a point that is not computed yet."""
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        """The result where each update counts by its weight, and f by the weight that may be Byzantine."""
+        refuse(f"{self!r} has no form with weights. {WEIGHTED}")
+
+    def check_share(self, n: int, share: float) -> None:
+        """Raise a ValueError if this part of the weight of n updates is more than the rule tolerates."""
+        if self.robust and share >= 0.5:
+            refuse_share(self, "share < 1/2", share)
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        """The coefficient where Byzantine updates have a share of the weight; honest mean and variance are weighted.
+
+        Weights are in the limit repeated updates, so this is `kappa` at that share where it holds for every n.
+        """
+        return None
 
     def tolerates(self, n: int) -> int:
         """How many of n updates may be faulty."""
@@ -134,6 +148,13 @@ class Rule(Part):
             Where randomness comes from; the operating system by default.
         on_fault : {"raise", "skip"}
             What to do when more updates are provably faulty than the rule tolerates.
+        weights : sequence of float, optional
+            How much each update counts, as a number of examples does. Equal weights change nothing. Rules that have no
+            form with weights refuse them.
+        cap : float, optional
+            The most of the whole weight that one update has; what is over is spread over the others, as they weigh.
+        share : float, optional
+            How much of the whole weight may be Byzantine; by default what the f heaviest updates have.
         """
         if _traced():
             result: Aggregation = sys.modules["torch"].compiler.disable(self.aggregate)(updates, **request)
@@ -177,23 +198,7 @@ class Rule(Part):
         >>> MultiKrum(f=1).weights(distances=between)
         array([0.25, 0.25, 0.25, 0.25, 0.  ])
         """
-        asked = self.asks().norms
-        if distances is not None and not isinstance(distances, Mapping):
-            distances = {next(iter(asked)) if len(asked) == 1 else 2.0: distances}
-        numbers = Numbers(distances or {}, products, norms)
-        self.check_rows(numbers.n)
-        if self.asks().reference == "trusted":
-            refuse(f"{self!r} needs a vector to trust, and numbers between the updates hold none. {COMBINING}")
-        try:
-            with released(self._held), np.errstate(all="ignore"):
-                plan = self.plan(Unseen(numbers.n).arrival(), Request(entropy=entropy), numbers.n)
-                point = plan.rule.decide(seen(numbers, Call(plan.key)))
-        except NeedsCoordinates as needed:
-            refuse(f"{self!r} needs {needed}, and the numbers given do not tell. {COMBINING}")
-        found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
-        if found is None:
-            refuse(f"{plan.rule!r} computes each coordinate by itself, so that no weights make its result. {COMBINING}")
-        return np.array(found)
+        return weights_from_numbers(self, distances, products, norms, entropy)
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
         """Settle the rule and the key, once per call, after the updates have arrived.
@@ -263,6 +268,9 @@ class _Round:
         self.names = () if request.workers is None else request.names(n)
         if n < rule.min_rows():
             rule.check_rows(n)
+        self.weighting = (
+            None if request.weights is None else Weighting.of(rule, request.weights, request.cap, request.share, n)
+        )
         self.plan = rule.plan(arrival, request, n)
         self.reference = None if request.reference is None else arrival.flatten(request.reference)
 
@@ -272,7 +280,7 @@ class _Round:
         while True:
             if faults:
                 allowed = self._allowed()
-                if len(faults) > allowed:
+                if self._too_many(faults):
                     if self.request.on_fault == "skip":
                         return _Result(self.plan.rule, None, None, updates, faults)
                     message = fault_message(faults, self.arrival.n, allowed, self.names)
@@ -284,11 +292,14 @@ class _Round:
                 # An update at the edge of its type makes lengths overflow, which rules allow for. It is not worth a
                 # warning; where warnings are errors, one worker could stop the server.
                 with np.errstate(all="ignore"):
-                    point = rule.decide(updates)
+                    if self.weighting is None:
+                        point = rule.decide(updates)
+                    else:
+                        point = self._decide_weighted(self.weighting, updates, faults)
                     result = updates.at(point)
             except Faulty as found:
                 faults.update(dict.fromkeys(found.rows, found.reason))
-                if len(faults) <= self._allowed():
+                if not self._too_many(faults):
                     updates = updates.only([k for k, row in enumerate(updates.received) if row not in faults])
                     updates.call = Call(self.plan.key, self.reference)  # the same randomness once more
                 continue
@@ -297,6 +308,22 @@ class _Round:
     def _allowed(self) -> int:
         """How many faults are tolerated. At least one update has to be left."""
         return min(self.rule.tolerates(self.arrival.n), self.arrival.n - 1)
+
+    def _too_many(self, faults: Mapping[int, str]) -> bool:
+        weighting = self.weighting
+        if weighting is None or not weighting.told:
+            return len(faults) > self._allowed()
+        left = self.arrival.n - len(faults)
+        return left < 1 or float(weighting.mass[list(faults)].sum()) > weighting.faulty * (1 + 1e-9)
+
+    def _decide_weighted(self, given: Weighting, updates: Updates, faults: Mapping[int, str]) -> Point:
+        weighting, rule = given.without(list(faults)), self.plan.rule
+        if weighting.total == 0.0:
+            refuse("All updates that are left have the weight 0.")
+        if weighting.even:
+            return rule.lowered(updates.n, len(faults)).decide(updates)
+        rule.check_share(updates.n, weighting.share)
+        return rule.decide_weighted(updates, weighting)
 
     def _honest(self, updates: Updates) -> tuple[int, ...]:
         assert self.request.honest is not None

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor.rules.base import Rule
-from mixtailor.updates import Median, Point, Updates
+from mixtailor.rules.weighting import Weighting
+from mixtailor.updates import Median, Point, Updates, WeightedMedian
 
 __all__ = ["Comed"]
 
@@ -45,6 +46,15 @@ class Comed(Rule):
 
     def decide(self, updates: Updates) -> Point:
         return updates.columns(Median())
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return updates.columns(WeightedMedian(tuple(weighting.mass.tolist())))
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        return 1 / (1 - 2 * share)  # of n repeated rows, as n grows
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         beyond = n // 2 + 1 - f

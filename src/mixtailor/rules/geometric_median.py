@@ -15,6 +15,7 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import norm_factor
 from mixtailor.rules.part import Asks
 from mixtailor.rules.steps import Query, Steps, decide_by_steps
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Combination, Median, Point, Updates
 
 __all__ = ["GeometricMedian"]
@@ -112,8 +113,22 @@ class GeometricMedian(Rule):
 
     def _euclidean(self, updates: Updates) -> Point:
         middle, products, distances = updates.about_medoid()
-        found = euclidean_median(distances, products, middle, SMOOTHING, float(self.tolerance), self.limit or 10_000)
+        return self._iterated(updates, distances, products, middle, np.ones(updates.n))
+
+    def _iterated(self, updates: Updates, distances: Floats, products: Floats, middle: int, mass: Floats) -> Point:
+        limit = self.limit or 10_000
+        found = euclidean_median(distances, products, middle, mass, SMOOTHING, float(self.tolerance), limit)
         return self._finish(updates, *found)
+
+    def takes_weights(self) -> bool:
+        return self.p == 2.0
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        middle, products, distances = updates.about_weighted_medoid(weighting.mass)
+        return self._iterated(updates, distances, products, middle, weighting.mass)
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        return 4 * (1 + share / (1 - 2 * share)) ** 2 * norm_factor(d, self.p)
 
     def asks(self) -> Asks:
         return Asks.distances(2) if self.p == 2.0 else Asks()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor.rules.base import Rule
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["Mean"]
@@ -24,7 +25,8 @@ class Mean(Rule):
 
     Notes
     -----
-    Weights are equal: a weight that workers claim for themselves (a number of examples) would be a way in.
+    Weights are equal unless ``weights=`` gives others. One that workers claim for themselves (a number of examples) is
+    a way in.
 
     References
     ----------
@@ -46,3 +48,9 @@ class Mean(Rule):
 
     def decide(self, updates: Updates) -> Point:
         return updates.mean()
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return updates.combine(weighting.mass / weighting.total)

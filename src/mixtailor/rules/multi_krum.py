@@ -7,9 +7,11 @@ import numpy as np
 
 from mixtailor._checks import check_count, refuse
 from mixtailor.kernels.selection import by_neighbours
+from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.rules.base import Rule
-from mixtailor.rules.krum import Krum, norm_factor
+from mixtailor.rules.krum import Krum, check_krum_share, norm_factor, weighted_scores
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["MultiKrum"]
@@ -91,6 +93,19 @@ class MultiKrum(Rule):
         order, scores = by_neighbours(updates.distances(self.p), max(1, honest - 2), self.power)
         chosen = order[: honest if self.m is None else min(self.m, updates.n)]
         return updates.mean(np.sort(chosen), scores=scores)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def check_share(self, n: int, share: float) -> None:
+        check_krum_share(self, n, share)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        scores = weighted_scores(updates.distances(self.p), weighting, self.power)
+        total = weighting.total
+        wanted = total - weighting.faulty if self.m is None else min(self.m / updates.n, 1.0) * total
+        kept = kept_by_rank(np.argsort(scores, kind="stable"), weighting.mass, wanted)
+        return updates.combine(kept / kept.sum(), scores=scores)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         if self.m == 1 or self.power != 2:

@@ -142,6 +142,10 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
         """What it will query of the updates that it is given: by default, what its parts query."""
         return _joined(part.asks() for part in self.parts())
 
+    def takes_weights(self) -> bool:
+        """Whether it has a form in which each update counts by a weight; what is nested inside it is asked, too."""
+        return False
+
     @functools.cached_property
     def _held(self) -> float | None:
         """Seconds after which results are released: the most that this part or a nested one asks for."""

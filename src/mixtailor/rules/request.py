@@ -29,6 +29,9 @@ class RequestKeywords(TypedDict, total=False):
     round: int | None
     entropy: KeySource | None
     on_fault: OnFault
+    weights: Sequence[float] | None
+    cap: float | None
+    share: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +55,13 @@ class Request:
     round: int | None = None
     entropy: KeySource | None = None
     on_fault: OnFault = "raise"
+    weights: Sequence[float] | None = None
+    cap: float | None = None
+    share: float | None = None
 
     def __post_init__(self) -> None:
+        if self.weights is None and (self.cap is not None or self.share is not None):
+            refuse("cap= and share= say something about weights=, and none were given.")
         if self.on_fault not in ("raise", "skip"):
             refuse(f"on_fault needs to be 'raise' or 'skip' and is {self.on_fault!r}.")
 

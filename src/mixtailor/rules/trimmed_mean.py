@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor.rules.base import Rule
-from mixtailor.updates import Point, Trimmed, Updates
+from mixtailor.rules.weighting import Weighting
+from mixtailor.updates import Point, Trimmed, Updates, WeightedTrimmed
 
 __all__ = ["TrimmedMean"]
 
@@ -54,6 +55,15 @@ class TrimmedMean(Rule):
 
     def decide(self, updates: Updates) -> Point:
         return updates.columns(Trimmed(self.f))
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return updates.columns(WeightedTrimmed(tuple(weighting.mass.tolist()), weighting.faulty))
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        return share / (1 - 2 * share)
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return f / (n - 2 * f)

@@ -9,6 +9,8 @@ from mixtailor.kernels.columnwise import (
     Sign,
     Statistic,
     Trimmed,
+    WeightedMedian,
+    WeightedTrimmed,
 )
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Faulty
@@ -32,4 +34,6 @@ __all__ = [
     "Statistic",
     "Trimmed",
     "Updates",
+    "WeightedMedian",
+    "WeightedTrimmed",
 ]

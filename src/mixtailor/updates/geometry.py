@@ -129,7 +129,7 @@ class Geometry:
         if far.any():
             about = int(own[middle])
             if not origin and _FEW * far.sum() <= len(own) and (about, False) not in self._accumulated:
-                lines = self._lines(about, own[far])[:, own]
+                lines = self.lines(about, own[far])[:, own]
                 products[far], products[:, far] = lines, lines.T
             else:
                 products = self._all_about(about, origin)[np.ix_(points, points)]
@@ -147,7 +147,7 @@ class Geometry:
         with np.errstate(over="ignore"):
             return np.minimum(lengths / unit, _SQUARABLE), 1.0 / lengths
 
-    def _lines(self, about: int, which: Integers) -> Floats:
+    def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
         cosines = np.clip(self._rows().gram_rows(about, inverse, which), -1.0, 1.0)

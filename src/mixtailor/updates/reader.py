@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
-from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed
+from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed, WeightedMedian, WeightedTrimmed
 from mixtailor.kernels.norms import added
 from mixtailor.kernels.space import NUMBA, Block
 from mixtailor.storage.group import ALONE, Group
@@ -29,7 +29,7 @@ _HELD = 1 << 17
 _LEAST_RUNS = 8
 _LARGEST = float(np.finfo(np.float64).max)
 # Statistics that move with their column.
-_MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed)
+_MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed, WeightedMedian, WeightedTrimmed)
 
 
 @final

@@ -6,6 +6,7 @@ from typing import Any, final, overload
 import numpy as np
 
 from mixtailor._types import Floats, Integers
+from mixtailor.kernels import weighted
 from mixtailor.kernels.selection import distinct, median, medoid
 from mixtailor.updates.blocks import Mixed, Taken
 from mixtailor.updates.geometry import FAR, Basis, bounded
@@ -267,6 +268,27 @@ class Updates(View):
             return known.middle, known.products, distances
         middle, weights = medoid(distances), self.weights
         return middle, self.basis.geometry.products(weights - weights[middle]), distances
+
+    def about_weighted_medoid(self, mass: Floats) -> tuple[int, Floats, Floats]:
+        """As `about_medoid`, of rows that count by their mass: less than half of the mass cannot move the row.
+
+        More than half of the rows may have less than half of the mass. So everything is about this row, and what is far
+        from it is told by the mass, too.
+        """
+        self._settle()
+        distances, places = self.distances(2.0), self._distinct_places()
+        middle = weighted.medoid(distances, mass)
+        away = distances[middle]
+        far = np.nonzero(away > FAR * weighted.median_of(away, mass))[0]
+        products = (away[:, None] ** 2 + away[None, :] ** 2 - distances**2) / 2
+        if len(far):
+            if places is not None:
+                lines = self.basis.geometry.lines(int(places[middle]), places[far])[:, places]
+            else:  # mixed rows: where a far one points is lost, and its pull stays what Cauchy and Schwarz allow
+                most = away[far][:, None] * away[None, :]
+                lines = np.clip(products[far], -most, most)
+            products[far], products[:, far] = lines, lines.T
+        return middle, products, distances
 
     def distances_above_medoid(self, p: float = 2.0) -> Floats:
         """The distances between the rows, less those of the medoid where these are long: ``|x_i - x_j| - |x_m - x_j|``.

@@ -1,0 +1,40 @@
+"""The weights that a rule gives updates of which only the numbers between them are known."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor._types import Floats
+from mixtailor.rules._release import released
+from mixtailor.rules.request import KeySource, Request
+from mixtailor.updates import Call, Combination
+from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen, seen
+
+__all__ = ["weights_from_numbers"]
+
+COMBINING = "Krum, CAF, GeometricMedian() and others, and NNM before them, decide from numbers between the updates."
+
+
+def weights_from_numbers(
+    rule: Any, distances: Any, products: Any, norms: Any, entropy: KeySource | None = None
+) -> Floats:
+    """What `Rule.weights` returns. (The rule is typed loosely: this module is below `Rule`.)"""
+    asks = rule.asks()
+    if distances is not None and not isinstance(distances, Mapping):
+        distances = {next(iter(asks.norms)) if len(asks.norms) == 1 else 2.0: distances}
+    numbers = Numbers(distances or {}, products, norms)
+    rule.check_rows(numbers.n)
+    if asks.reference == "trusted":
+        refuse(f"{rule!r} needs a vector to trust, and numbers between the updates hold none. {COMBINING}")
+    try:
+        with released(rule._held), np.errstate(all="ignore"):
+            plan = rule.plan(Unseen(numbers.n).arrival(), Request(entropy=entropy), numbers.n)
+            point = plan.rule.decide(seen(numbers, Call(plan.key)))
+    except NeedsCoordinates as needed:
+        refuse(f"{rule!r} needs {needed}, and the numbers given do not tell. {COMBINING}")
+    found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
+    if found is None:
+        refuse(f"{plan.rule!r} computes each coordinate by itself, so that no weights make its result. {COMBINING}")
+    return np.array(found)

@@ -390,3 +390,46 @@ def test_a_memory_is_kept_in_a_file(tmp_path, capsys):
     krum = ["-o", str(tmp_path / "out.npy"), "--rule", "krum", "--f", "1", "--memory", str(state)]
     assert main(["aggregate", *map(str, files), *krum]) == 1
     assert "needs a rule that remembers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "headed.csv"])
+def test_weights_by_file_name(arrays, kind):
+    """Weights come from a JSON object or a CSV, by name, in any order."""
+    rows, paths, folder = arrays
+    weights = [190, 17834, 400, 2000, 900, 700, 1200]
+    table = {os.path.basename(path): weight for path, weight in zip(paths, weights, strict=True)}
+    file = folder / f"weights.{kind}"
+    lines = [f"{name},{weight}" for name, weight in reversed(table.items())]
+    text = json.dumps(table) if kind == "json" else "\n".join(["file,examples", *lines] if "headed" in kind else lines)
+    file.write_text(text)
+    out = folder / "out.npy"
+    arguments = ["aggregate", *paths, "-o", str(out), "--rule", "trimmed_mean", "--f", "1", "--weights", str(file)]
+    assert main([*arguments, "--cap", "0.25"]) == 0
+    np.testing.assert_array_equal(np.load(out), mt.TrimmedMean(1)(rows, weights=weights, cap=0.25))
+    assert main([*arguments, "--share", "0.3"]) == 0
+    np.testing.assert_array_equal(np.load(out), mt.TrimmedMean(1)(rows, weights=weights, share=0.3))
+    assert main(arguments) == 1  # the heaviest file has 77 % of the weight
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"w0.npy": 1}', "has no weight for w1.npy, w2.npy"),
+        (json.dumps({f"w{k}.npy": 1 for k in range(8)}), "has weights for w7.npy, which are not among the files"),
+        ('{"w0.npy": 1, "w0.npy": 2}', "two weights for one name"),
+        ('{"w0.npy": true}', "needs a JSON object of numbers"),
+        ("[1, 2, 3]", "needs a JSON object of numbers"),
+        ("{", "needs a JSON object of numbers"),
+        ("[" * 100_000, "needs a JSON object of numbers"),
+    ],
+)
+def test_weights_that_are_wrong(arrays, text, said, capsys):
+    """A file of weights that does not fit the files is refused before anything is read or written."""
+    _, paths, folder = arrays
+    file = folder / "weights.json"
+    file.write_text(text)
+    out = folder / "out.npy"
+    assert main(["aggregate", *paths, "-o", str(out), "--rule", "comed", "--weights", str(file)]) == 1
+    assert said in capsys.readouterr().err and not out.exists()
+    assert main(["aggregate", *paths, "-o", str(file), "--rule", "comed", "--weights", str(file)]) != 0
+    assert file.read_text() == text

@@ -52,14 +52,25 @@ def command(
             "For --rule recommended, round after round. It holds a secret of the server.",
         ),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="How much each file counts: a JSON object or a .csv of file names and numbers."),
+    ] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="The most of the whole weight that one file has; the rest is spread.")
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option(help="How much of the whole weight may be Byzantine; by default the f heaviest.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    from mixtailor.cli._weights import read_weights
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
     from mixtailor.mixing.mixtailor import warn_not_robust
     from mixtailor.rules.promises import check_tolerates
 
-    others = [path for path in (base, reference, memory) if path]
+    others = [path for path in (base, reference, memory, weights) if path]
     files = _files(files, [out, *others])
     chosen = _rule(rule, f, _parameters(settings or []))
     warn_not_robust(chosen)
@@ -67,11 +78,13 @@ def command(
         check_tolerates(chosen, f, len(files))
     check_out(out, [*files, *others])
     if memory is not None:
-        _remember(chosen, memory, [*files, out, *(path for path in (base, reference) if path)])
+        _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
+    given = None if weights is None else read_weights(weights, files)
     opened = _opened(files, base, out)
     with _progress() as readings:
         watched = replace(opened.arrival, watch=readings.add)
-        result = chosen.aggregate(watched, workers=[path.name for path in files], reference=reference)
+        names = [path.name for path in files]
+        result = chosen.aggregate(watched, workers=names, reference=reference, weights=given, cap=cap, share=share)
     write(out, result.update, opened.halves)
     if memory is not None:
         chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked

@@ -76,7 +76,8 @@ def filtered(views: Array, f: int) -> Array:
         lower = weights * (1.0 - (away / np.where(farthest == 0.0, 1.0, farthest)) ** 2)
         weights = np.where(done[..., None], weights, lower)
         few = weights.sum(-1) < max(f + 1, n - 2 * f - 0.5) * weights.max(-1)
-        done = done | few
+        done = done | few | (weights.max(-1) == 0.0)
+        weights = np.where(done[..., None], best, weights)
     return best / best.sum(-1, keepdims=True)
 
 

@@ -431,7 +431,7 @@ def test_more_byzantine_clients_than_the_rule_tolerates():
     number of clients lets tolerate as many is refused at once."""
     strategy = RobustStrategy(mt.Comed(), byzantine=5)
     assert strategy.min_train_nodes == strategy.min_available_nodes == 11
-    with pytest.raises(ValueError, match=r"Krum\(f=2\) tolerates 2 Byzantine updates of .*, and f = 5\. More updates"):
+    with pytest.raises(ValueError, match=r"Krum\(f=2\) tolerates 2 Byzantine updates, and f = 5\. More updates"):
         RobustStrategy(mt.Krum(f=2), byzantine=5)
     fewer = RobustStrategy(mt.Comed(), byzantine=5, min_train_nodes=2, min_available_nodes=2)
     with logged() as lines:

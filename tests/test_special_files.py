@@ -43,8 +43,9 @@ def experiment(folder: Path) -> Path:
     for name in ("aaaa", "bbbb"):
         (folder / "runs" / name).mkdir(parents=True)
     (folder / "runs" / "aaaa" / "error.txt").write_text("it failed")
-    record = {"round": 0, "accuracy": 0.5, "rule_seconds": {}, "drawn": {}}
-    (folder / "runs" / "bbbb" / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    records = [{"round": round, "accuracy": 0.5, "rule_seconds": {}, "drawn": {}} for round in (0, 1)]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "runs" / "bbbb" / "metrics.jsonl").write_text(lines)
     return home
 
 

@@ -391,7 +391,7 @@ def test_handles_are_closed(tmp_path) -> None:
 def test_digests_are_those_of_the_files(tmp_path) -> None:
     """Of all bytes that a worker sent, as any tool computes them; the header is among them."""
     paths = save(tmp_path, "npy", rows())
-    expected = [hashlib.sha256(Path(path).read_bytes()).digest() for path in paths]
+    expected = [hashlib.sha256(path.read_bytes()).digest() for path in paths]
     assert receive(paths).digests() == expected
 
 

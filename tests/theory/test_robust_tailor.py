@@ -43,12 +43,13 @@ def test_probabilities_change_from_round_to_round() -> None:
 
 
 def test_one_round_and_rules_that_n_forbids() -> None:
-    """Bulyan needs 11 rows of nine; an attack that tries the pool may be simulated, too."""
-    pool = [mt.Comed(), mt.Bulyan(2), mt.GeometricMedian()]
+    """An attack that tries the pool may be simulated, too; Bulyan needs 11 rows, and no rule leaves at nine."""
     attacks = (Tailored(1.0), TwinOutliers(distance=10.0), BestResponse(mt.MixTailor([mt.Comed()]), budget=20))
-    with pytest.warns(UserWarning, match="1 of 3 rules leave the pool at n = 9"):
-        result = RobustTailor(pool, 2, attacks=attacks).for_round(PUBLIC[:9], rng=0).aggregate(PUBLIC[:9])
+    server = RobustTailor([mt.Comed(), mt.GeometricMedian()], 2, attacks=attacks)
+    result = server.for_round(PUBLIC[:9], rng=0).aggregate(PUBLIC[:9])
     assert result.rule in (mt.Comed(), mt.GeometricMedian()) and np.isfinite(result.update).all()
+    with pytest.raises(ValueError, match=r"needs at least 11 rows \(n >= 4f \+ 3, for Bulyan\(f=2\)\) and got 9"):
+        RobustTailor([mt.Comed(), mt.Bulyan(2)], 2, attacks=attacks).for_round(PUBLIC[:9], rng=0)
 
 
 def test_draws_come_from_the_entropy_that_is_given() -> None:

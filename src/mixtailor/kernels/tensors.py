@@ -140,11 +140,13 @@ class Tensors(Space[torch.Tensor]):
             return rows.amax(dim=0) if statistic.largest else rows.amin(dim=0)
         if isinstance(statistic, Deviation):
             return rows.to(self.wide).std(dim=0, correction=statistic.ddof)
-        found = rows.sort(dim=0)
-        ordered = found.values.to(self.wide)
-        k = len(ordered)
         if isinstance(statistic, (WeightedMedian, WeightedTrimmed)):
-            return _weighted(ordered, self.tensor(statistic.mass, self.wide)[found.indices], statistic)
+            found = rows.sort(dim=0)
+            return _weighted(
+                found.values.to(self.wide), self.tensor(statistic.mass, self.wide)[found.indices], statistic
+            )
+        ordered = rows.sort(dim=0).values.to(self.wide)  # no name keeps the indices
+        k = len(ordered)
         match statistic:
             case Median():
                 return _middle(ordered)

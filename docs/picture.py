@@ -1,8 +1,8 @@
 """The README's picture: training under three attacks, each of which breaks one fixed rule, and what MixTailor does.
 
 ``python docs/picture.py`` trains again and writes the numbers to ``docs/picture.json`` (minutes; it needs the extra
-``train``). `svg` draws them, so ``make docs`` trains nothing. The seed and the attacks' sizes were fixed before the
-first run.
+``train``). `svg` draws them, so ``make docs`` trains nothing. The seed and the attacks' sizes were
+fixed before any of these runs was seen.
 """
 
 import json

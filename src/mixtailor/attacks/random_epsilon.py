@@ -16,7 +16,7 @@ __all__ = ["RandomEpsilon", "check_epsilons"]
 
 @dataclass(frozen=True)
 class RandomEpsilon(Attack):
-    r"""The tailored attack with an epsilon drawn anew each round.
+    r"""The tailored attack with an epsilon drawn again in each round.
 
     .. math:: b = -\epsilon \bar x, \qquad \epsilon \text{ uniform among } \{\epsilon_1, \ldots, \epsilon_k\}
 

@@ -27,7 +27,7 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, help="How many liars the server is told to expect.")] = 2,
+    f: Annotated[int, typer.Option("--f", min=1, help="How many Byzantine workers the server is told to expect.")] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
     pools: Annotated[
@@ -49,7 +49,7 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one liar less and one more than the server is told.")
+        bool, typer.Option(help="Also with one Byzantine worker less and one more than the server is told.")
     ] = False,
     halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
     out: _training.Out = Path("results"),
@@ -66,8 +66,8 @@ def command(
         from mixtailor.experiments.shipped import ours
 
         experiment = _paced(_chosen(ours("arena"), rules, pools or [], attacks, momentum), preset)
-        liars = sorted({f - 1, f, f + 1}) if misdeclared else [f]
-        changes: dict[str, Any] = {"preset": preset, "n": n, "f": f, "byzantine": liars if len(liars) > 1 else f}
+        counts = sorted({f - 1, f, f + 1}) if misdeclared else [f]
+        changes: dict[str, Any] = {"preset": preset, "n": n, "f": f, "byzantine": counts if len(counts) > 1 else f}
         others: dict[str, Any] = {"partition": _written(partition), "participation": participation}
         others["identities"] = int(identities) if identities.isdecimal() else identities
         experiment = experiment.changed({**changes, **others}, seeds=_training.seeds_of(seeds))

@@ -102,10 +102,12 @@ class Recall:
     history : History
     workers : sequence of str
         The name of each received update.
+    suspects : bool
+        Whether suspects are counted: not where an attacker only tries updates.
     """
 
-    def __init__(self, history: History, workers: Sequence[str]) -> None:
-        self.history, self.workers = history, workers
+    def __init__(self, history: History, workers: Sequence[str], *, suspects: bool = True) -> None:
+        self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
         self._sketches = self._means = np.zeros(0)
         self._weights: Floats | None = None

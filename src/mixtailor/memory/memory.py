@@ -1,5 +1,6 @@
 """`Memory`: a rule that decides from what each worker did over many rounds."""
 
+import functools
 import io
 import json
 import secrets
@@ -157,7 +158,7 @@ class Memory(Rule):
         The updates are those of the workers that `expect` named, or of workers that are not known.
         """
         workers = self._expected if len(self._expected) == updates.n else [f"?{row}" for row in range(updates.n)]
-        return _Remembering(self.rule, Recall(self._history, workers)).decide(updates)
+        return _Remembering(self.rule, Recall(self._history, workers, suspects=False)).decide(updates)
 
     def expect(self, workers: Sequence[object]) -> None:
         """Whose updates `decide` will be given, in order."""
@@ -169,7 +170,13 @@ class Memory(Rule):
             return (self,), (1.0,)
         shares = self.rule.shares(n)
         kept = [place for place, share in enumerate(shares) if share > 0.0]
-        return tuple(self._around(self.rule.rules[place]) for place in kept), tuple(shares[place] for place in kept)
+        return tuple(self._alternatives[place] for place in kept), tuple(shares[place] for place in kept)
+
+    @functools.cached_property
+    def _alternatives(self) -> "tuple[Memory, ...]":
+        """This memory around each rule of its pool: made once, since a new memory tries its rule."""
+        assert isinstance(self.rule, MixTailor)
+        return tuple(self._around(rule) for rule in self.rule.rules)
 
     def _around(self, rule: Rule) -> "Memory":
         made = replace(self, rule=rule)
@@ -336,7 +343,7 @@ class _Remembering(Rule):
             _refuse_rule(self.rule)
         self.recall.decided(weights)
         facts = dict(point.facts)
-        if updates.n <= _COUNTED:
+        if self.recall.suspects and updates.n <= _COUNTED:
             kept, _ = filtered(views, (updates.n - 1) // 2)
             facts["suspects"] = tuple(rows[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))

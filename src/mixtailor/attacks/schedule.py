@@ -3,19 +3,18 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mixtailor._checks import check_count
-from mixtailor.attacks._wrapped import check_inner
-from mixtailor.attacks.base import Attack, Scene
-from mixtailor.attacks.memory import Memory
+from mixtailor.attacks._wrapped import Wrapping, check_inner
+from mixtailor.attacks.base import Scene
 from mixtailor.updates import Formula, Point, Updates
 
 __all__ = ["Schedule"]
 
 
 @dataclass(frozen=True)
-class Schedule(Attack):
+class Schedule(Wrapping):
     r"""Another attack in some rounds, and exactly the honest mean in all others.
 
     .. math:: b^t = \begin{cases} \mu & t < \mathrm{start} \text{ or } t \ge \mathrm{start} + \mathrm{length} \\
@@ -57,13 +56,11 @@ class Schedule(Attack):
        whose harm shows over rounds only.
     """
 
-    attack: Attack
     start: int = field(default=0, kw_only=True)
     length: int | None = field(default=None, kw_only=True)
     flip: int | None = field(default=None, kw_only=True)
 
     needs: ClassVar[str] = "what the inner attack needs, and the number of the round"
-    remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_inner("Schedule", "attack", self.attack)
@@ -72,18 +69,6 @@ class Schedule(Attack):
             check_count("Schedule", "length", self.length)
         if self.flip is not None:
             check_count("Schedule", "flip", self.flip)
-
-    def begin(self) -> Any:
-        return Memory(notes={"attack": self.attack.begin()})
-
-    def least_f(self) -> int:
-        return self.attack.least_f()
-
-    def least_rows(self) -> int:
-        return self.attack.least_rows()
-
-    def needs_own(self) -> bool:
-        return self.attack.needs_own()
 
     def points(self, scene: Scene) -> Sequence[Point]:
         memory, mean = scene.state, scene.honest.mean()

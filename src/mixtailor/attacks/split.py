@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 
 from mixtailor._checks import check_count
 from mixtailor.attacks._formulas import noise
-from mixtailor.attacks._wrapped import check_inner
-from mixtailor.attacks.base import Attack, Scene
-from mixtailor.attacks.memory import Memory
+from mixtailor.attacks._wrapped import Wrapping, check_inner
+from mixtailor.attacks.base import Scene
 from mixtailor.updates import Formula, Point, Updates
 
 __all__ = ["Split"]
 
 
 @dataclass(frozen=True)
-class Split(Attack):
+class Split(Wrapping):
     r"""Each Byzantine worker runs another attack on its own share of the coordinates, and sends the mean elsewhere.
 
     .. math:: b_{ij} = \begin{cases} a_{ij} & s_j = i \\ \mu_j & \text{otherwise} \end{cases}
@@ -48,28 +47,14 @@ class Split(Attack):
     Shares are drawn coordinate by coordinate from a key that the state keeps, so that nothing of size d is stored.
     """
 
-    attack: Attack
     every: int | None = field(default=None, kw_only=True)
 
     needs: ClassVar[str] = "what the inner attack needs"
-    remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_inner("Split", "attack", self.attack)
         if self.every is not None:
             check_count("Split", "every", self.every)
-
-    def begin(self) -> Any:
-        return Memory(notes={"attack": self.attack.begin()})
-
-    def least_f(self) -> int:
-        return self.attack.least_f()
-
-    def least_rows(self) -> int:
-        return self.attack.least_rows()
-
-    def needs_own(self) -> bool:
-        return self.attack.needs_own()
 
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, memory = scene.honest, scene.state

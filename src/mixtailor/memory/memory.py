@@ -15,19 +15,15 @@ import numpy as np
 
 from mixtailor._checks import check_count, check_fraction, listing, refuse, shown
 from mixtailor._files import atomic_write, read_bounded
-from mixtailor.intake import Arrival, receive
-from mixtailor.kernels.selection import median
+from mixtailor.intake import receive
 from mixtailor.memory.history import History, Recall
-from mixtailor.memory.views import embedded
+from mixtailor.memory.remembering import Around, Remembering, check_combines
 from mixtailor.mixing import MixTailor
-from mixtailor.rules._clip import clip_factors
-from mixtailor.rules._spectra import filtered
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
+from mixtailor.rules.base import Rule, as_rule, check_inner
 from mixtailor.rules.part import Asks
 from mixtailor.rules.request import Request, RequestKeywords
-from mixtailor.storage.layers import Matrix
-from mixtailor.updates import Call, Combination, Point, Updates
+from mixtailor.updates import Point, Updates
 
 __all__ = ["Memory"]
 
@@ -35,13 +31,11 @@ __all__ = ["Memory"]
 _PATIENCE, _SUSPECTED = 0.9, 0.75
 # Twenty times what the most workers take with the sketches and time scales that are the default.
 _MOST_BYTES = 10 << 30
-# Above this many workers the second filter, which counts suspects, would cost more than the first.
-_COUNTED = 200
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class Memory(Rule):
+class Memory(Around):
     r"""A rule that decides from this round's updates and from what each worker did before.
 
     In one round a patient attacker and an honest worker look alike. Over many they do not: honest deviations from the
@@ -100,7 +94,6 @@ class Memory(Rule):
     The rule itself stays pure: it is given views, and keeps nothing.
     """
 
-    rule: Rule
     decays: tuple[float, ...] = field(default=(0.9, 0.99), kw_only=True)
     size: int = field(default=1024, kw_only=True)
     key: int | None = field(default=None, kw_only=True, repr=False)
@@ -110,8 +103,6 @@ class Memory(Rule):
     _expected: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
 
-    requirement: ClassVar[str] = "what its rule needs"
-    cost: ClassVar[str] = "O(n d), and its rule's on n x n numbers"
     lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
     outermost: ClassVar[bool] = True
 
@@ -129,7 +120,7 @@ class Memory(Rule):
             refuse(f"Memory needs key as an integer of 64 bits and got {key!r}.")
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "_history", History(key, decays, self.size))
-        _check_combines(self.rule)
+        check_combines(self.rule)
 
     def __repr__(self) -> str:
         told = [repr(self.rule)]
@@ -140,15 +131,6 @@ class Memory(Rule):
     def __reduce__(self) -> Any:
         return _unpickled, (type(self), self.rule, self.decays, self.size, self.state())
 
-    def min_rows(self) -> int:
-        return self.rule.min_rows()
-
-    def tolerates(self, n: int) -> int:
-        return self.rule.tolerates(n)
-
-    def needs(self) -> str:
-        return self.rule.needs()
-
     def asks(self) -> Asks:
         return Asks()  # the rule's queries are answered by the views
 
@@ -158,7 +140,7 @@ class Memory(Rule):
         The updates are those of the workers that `expect` named, or of workers that are not known.
         """
         workers = self._expected if len(self._expected) == updates.n else [f"?{row}" for row in range(updates.n)]
-        return _Remembering(self.rule, Recall(self._history, workers, suspects=False)).decide(updates)
+        return Remembering(self.rule, Recall(self._history, workers, suspects=False)).decide(updates)
 
     def expect(self, workers: Sequence[object]) -> None:
         """Whose updates `decide` will be given, in order."""
@@ -199,13 +181,13 @@ class Memory(Rule):
             refuse("A memory needs workers= with a different name for each update.")
         with self._mutex:
             recall = Recall(self._history, workers)
-            result = _Remembering(self.rule, recall).aggregate(arrival, **request)
+            result = Remembering(self.rule, recall).aggregate(arrival, **request)
             if result.update is not None:
                 recall.commit()
                 self._suspect(result, workers)
                 for name in self._suspicion.keys() - self._history.means.keys():
                     del self._suspicion[name]
-        assert isinstance(result.rule, _Remembering)
+        assert isinstance(result.rule, Remembering)
         return replace(result, rule=result.rule.rule)  # a result is shown around, and the memory is not part of it
 
     def _suspect(self, result: Aggregation, workers: list[str]) -> None:
@@ -298,80 +280,7 @@ class Memory(Rule):
         self.restore(state)
 
 
-@final
-@dataclass(frozen=True, repr=False)
-class _Remembering(Rule):
-    """One call of a memory: the rule on the views of the workers, its weights on their clipped updates."""
-
-    rule: Rule
-    recall: Recall = field(compare=False)
-
-    requirement: ClassVar[str] = Memory.requirement
-    cost: ClassVar[str] = Memory.cost
-
-    def __repr__(self) -> str:
-        return repr(self.rule)
-
-    def min_rows(self) -> int:
-        return self.rule.min_rows()
-
-    def tolerates(self, n: int) -> int:
-        return self.rule.tolerates(n)
-
-    def needs(self) -> str:
-        return self.rule.needs()
-
-    def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
-        plan = self.rule.plan(arrival, request, n, key)
-        return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
-
-    def decide(self, updates: Updates) -> Point:
-        lengths = updates.norms()
-        factors = clip_factors(lengths, median(lengths))
-        history = self.recall.history
-        history.settle(updates.reader.group)
-        sketches = updates.sketch(history.key, history.size)
-        sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
-        # Beside the received updates stand those that an attacker tries.
-        rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
-        views = self.recall.views(sketches, rows)
-        call = Call(updates.random, views=views)
-        seen = Updates.of(Matrix.of(embedded(views)), call)
-        point = self.rule.decide(seen)
-        weights = _weights(point)
-        if weights is None:
-            _refuse_rule(self.rule)
-        self.recall.decided(weights)
-        facts = dict(point.facts)
-        if self.recall.suspects and updates.n <= _COUNTED:
-            kept, _ = filtered(views, (updates.n - 1) // 2)
-            facts["suspects"] = tuple(rows[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
-        clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
-        return clipped.combine(weights, **facts)
-
-
 def _unpickled(kind: type[Memory], rule: Rule, decays: tuple[float, ...], size: int, state: dict[str, Any]) -> Memory:
     made = kind(rule, decays=decays, size=size, key=int(state["key"]))
     made.restore(state)
     return made
-
-
-def _weights(point: Point) -> Any:
-    """The weights of a point on the rows that its rule was given; None where it is no combination of them."""
-    return point.updates.over_received(point.weights) if isinstance(point, Combination) else None
-
-
-def _check_combines(rule: Rule) -> None:
-    """Try a rule, and each of a pool, on a few rows: what computes each coordinate by itself cannot use views."""
-    for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
-        n = max(member.min_rows(), 3)
-        seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
-        if _weights(member.decide(seen)) is None:
-            _refuse_rule(member)
-
-
-def _refuse_rule(rule: Rule) -> Any:
-    refuse(
-        f"A memory needs a rule whose result is a weighted mean of the updates, and {rule!r} computes it coordinate by "
-        "coordinate. Take ViewFilter, CAF, GeometricMedian, MultiKrum, or NNM before one of them."
-    )

@@ -1,0 +1,103 @@
+"""One call of a memory: a rule decides from views of the workers."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from mixtailor._checks import refuse
+from mixtailor.intake import Arrival
+from mixtailor.kernels.selection import median
+from mixtailor.memory.history import Recall
+from mixtailor.memory.views import embedded
+from mixtailor.mixing import MixTailor
+from mixtailor.rules._clip import clip_factors
+from mixtailor.rules._spectra import filtered
+from mixtailor.rules.base import Plan, Rule
+from mixtailor.rules.request import Request
+from mixtailor.storage.layers import Matrix
+from mixtailor.updates import Call, Combination, Point, Updates
+
+__all__ = ["Around", "Remembering", "check_combines"]
+
+# Above this many workers the second filter, which counts suspects, would cost more than the first.
+_COUNTED = 200
+
+
+@dataclass(frozen=True, repr=False)
+class Around(Rule):
+    """A rule that needs and tolerates what the one inside does. Abstract: `decide` is left."""
+
+    rule: Rule
+
+    requirement: ClassVar[str] = "what its rule needs"
+    cost: ClassVar[str] = "O(n d), and its rule's on n x n numbers"
+
+    def min_rows(self) -> int:
+        return self.rule.min_rows()
+
+    def tolerates(self, n: int) -> int:
+        return self.rule.tolerates(n)
+
+    def needs(self) -> str:
+        return self.rule.needs()
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Remembering(Around):
+    """One call of a memory: the rule on the views of the workers, its weights on their clipped updates."""
+
+    recall: Recall = field(compare=False)
+
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
+    def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
+        plan = self.rule.plan(arrival, request, n, key)
+        return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
+
+    def decide(self, updates: Updates) -> Point:
+        lengths = updates.norms()
+        factors = clip_factors(lengths, median(lengths))
+        history = self.recall.history
+        history.settle(updates.reader.group)
+        sketches = updates.sketch(history.key, history.size)
+        sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
+        # Beside the received updates stand those that an attacker tries.
+        rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
+        views = self.recall.views(sketches, rows)
+        call = Call(updates.random, views=views)
+        seen = Updates.of(Matrix.of(embedded(views)), call)
+        point = self.rule.decide(seen)
+        weights = _weights_of(point)
+        if weights is None:
+            _refuse_rule(self.rule)
+        self.recall.decided(weights)
+        facts = dict(point.facts)
+        if self.recall.suspects and updates.n <= _COUNTED:
+            kept, _ = filtered(views, (updates.n - 1) // 2)
+            facts["suspects"] = tuple(rows[row] for row in np.nonzero(kept < 0.5 * kept.max())[0])
+        clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
+        return clipped.combine(weights, **facts)
+
+
+def _weights_of(point: Point) -> Any:
+    """The weights of a point on the rows that its rule was given; None where it is no combination of them."""
+    return point.updates.over_received(point.weights) if isinstance(point, Combination) else None
+
+
+def check_combines(rule: Rule) -> None:
+    """Try a rule, and each of a pool, on a few rows: what computes each coordinate by itself cannot use views."""
+    for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
+        n = max(member.min_rows(), 3)
+        seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
+        if _weights_of(member.decide(seen)) is None:
+            _refuse_rule(member)
+
+
+def _refuse_rule(rule: Rule) -> Any:
+    refuse(
+        f"A memory needs a rule whose result is a weighted mean of the updates, and {rule!r} computes it coordinate by "
+        "coordinate. Take ViewFilter, CAF, GeometricMedian, MultiKrum, or NNM before one of them."
+    )

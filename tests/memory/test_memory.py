@@ -362,3 +362,11 @@ def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> N
     assert len(known) == 2 and all(a.inner > b.inner for a, b in zip(known, unknown, strict=True))
     assert BestResponse(memory, budget=8)(honest, f=4).shape == (4, 200)
     assert np.array_equal(memory.state()["means"], before)
+
+
+def test_weights_are_refused_and_teach_nothing() -> None:
+    """Views have no form with weights, not even with equal ones."""
+    memory = mt.recommended(2)
+    with pytest.raises(ValueError, match="has no form with weights"):
+        memory(np.random.default_rng(0).normal(size=(12, 20)), weights=np.ones(12))
+    assert list(memory) == []

@@ -4,6 +4,7 @@ What is read twice is the same bytes. Times tell nothing: whoever keeps a file m
 every block is compared with the digest of its first reading.
 """
 
+import hashlib
 import io
 import os
 import stat
@@ -28,6 +29,7 @@ __all__ = ["CHANGED", "CompressedArray", "File", "FileArray", "PlainArray", "Unr
 CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
+_CHUNK = 1 << 20
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -68,9 +70,12 @@ class _Handle:
         # The system gives memory for these where they are written to: a file of holes takes no more than it is read.
         self._known = np.zeros(-(-self.stamp.st_size // BLOCK), np.bool_)
         self._digests = np.zeros((len(self._known), 2), np.uint64)
+        self.lost: Unreadable | None = None  # why no byte of it is read any more
 
     def read(self, offset: int, count: int) -> memoryview:
         """`count` bytes from `offset` on: those of the first reading, or an error."""
+        if self.lost is not None:
+            raise self.lost
         if not count:
             return memoryview(b"")
         if offset + count > self.stamp.st_size:
@@ -83,7 +88,8 @@ class _Handle:
         with self._lock:  # two threads may be the first to read a block, and see different ones
             known, digests = self._known[first:last], self._digests[first:last]
             if (digests[known] != found[known]).any():
-                raise _Changed
+                self.lost = _Changed()
+                raise self.lost
             digests[:], known[:] = found, True
         return memoryview(data)[offset - start : offset - start + count]
 
@@ -143,6 +149,17 @@ class File:
     def seekable(self) -> io.BufferedReader:
         """The file as `zipfile` wants it."""
         return io.BufferedReader(_Reader(self._handle))
+
+    def digest(self) -> bytes:
+        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again."""
+        hasher = hashlib.sha256()
+        try:
+            for start in range(0, self.size, _CHUNK):
+                hasher.update(self._handle.read(start, min(_CHUNK, self.size - start)))
+        except Unreadable as error:
+            self._handle.lost = error
+            return hashlib.sha256(b"mixtailor file that changed 1\n").digest()
+        return hasher.digest()
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""

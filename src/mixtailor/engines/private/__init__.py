@@ -7,7 +7,18 @@ environment of their own: it needs numpy below 2 and Python below 3.12. The thre
 
 from mixtailor.engines.private.encoding import Encoding
 from mixtailor.engines.private.parties import LocalParties, PartyError, PrivateAggregation
+from mixtailor.engines.private.party import Outcome, Party
 from mixtailor.engines.private.programs import check_private
 from mixtailor.engines.private.shares import join, split
 
-__all__ = ["Encoding", "LocalParties", "PartyError", "PrivateAggregation", "check_private", "join", "split"]
+__all__ = [
+    "Encoding",
+    "LocalParties",
+    "Outcome",
+    "Party",
+    "PartyError",
+    "PrivateAggregation",
+    "check_private",
+    "join",
+    "split",
+]

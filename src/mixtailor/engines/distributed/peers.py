@@ -24,7 +24,8 @@ from mixtailor.engines.distributed.wrappers import is_dtensor
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.reader import only_row
 

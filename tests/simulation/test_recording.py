@@ -15,7 +15,7 @@ SETTINGS = Settings(n=6, byzantine=2, rounds=20, batch=8, learning_rate=0.1, eva
 
 
 def simulation(**options: object) -> Simulation:
-    return Simulation(synthetic(), "logistic", Comed(), Tailored(0.1), settings=SETTINGS, **options)  # type: ignore[arg-type]
+    return Simulation(synthetic(), "logistic", Comed(), Tailored(0.1), settings=SETTINGS, **options)  # type: ignore[arg-type]  # options of several types
 
 
 def test_recording_moves_nothing() -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
     from mixtailor.simulation.progress import Progress
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 

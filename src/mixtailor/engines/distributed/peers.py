@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 from mixtailor._checks import refuse
 from mixtailor._types import Integers
-from mixtailor.engines.distributed.alike import computing, host
 from mixtailor.engines.distributed.exchange import Exchange, Form
+from mixtailor.engines.distributed.hosts import computing, host
 from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.engines.distributed.wrappers import is_dtensor

@@ -1,8 +1,10 @@
 """Private aggregation: three real parties on loopback, honest and hostile clients."""
 
+import functools
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -230,6 +232,44 @@ def test_a_party_that_dies() -> None:
         found.processes[1].wait()
         with pytest.raises(PartyError, match="party 1 has ended"):
             found(_updates())
+
+
+def _certificates(folder: Path, name: str) -> tuple[str, str, str]:
+    """A certificate for 127.0.0.1, its key, and the authority that signed it."""
+    run = functools.partial(subprocess.run, cwd=folder, check=True, capture_output=True)
+    subject, made = ["-subj", f"/CN={name}"], ["-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    run(["openssl", "req", "-x509", *made, "-keyout", f"{name}.ca.key", "-out", f"{name}.ca", *subject])
+    run(["openssl", "req", *made, "-keyout", f"{name}.key", "-out", f"{name}.req", *subject])
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+    sign = [
+        "openssl",
+        "x509",
+        "-req",
+        "-in",
+        f"{name}.req",
+        "-CA",
+        f"{name}.ca",
+        "-CAkey",
+        f"{name}.ca.key",
+        "-days",
+        "2",
+    ]
+    run([*sign, "-CAcreateserial", "-extfile", "names", "-out", f"{name}.crt"])
+    certificate, key, authority = (str(folder / f"{name}.{kind}") for kind in ("crt", "key", "ca"))
+    return certificate, key, authority
+
+
+@with_parties
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_parties_over_tls(tmp_path: Path) -> None:
+    """With certificates the parties compute the same; with an authority that signed none of them they do not start."""
+    certificate, key, authority = _certificates(tmp_path, "ours")
+    rows = _updates()
+    with LocalParties(ENCODING, "multi_krum", f=F, python=PYTHON, certificates=(certificate, key, authority)) as found:
+        assert np.allclose(found(rows), mt.MultiKrum(f=F)(rows), atol=2 * ENCODING.unit)
+    other = _certificates(tmp_path, "theirs")[2]
+    with pytest.raises((PartyError, ValueError)):
+        LocalParties(ENCODING, "comed", f=F, timeout=3.0, python=PYTHON, certificates=(certificate, key, other))
 
 
 @with_parties

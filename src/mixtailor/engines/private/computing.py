@@ -54,13 +54,10 @@ class Computing:
         for place, address in enumerate(addresses):
             wiring.add_party(f"party-{place}", address)
         if certificates is not None:
-            own = libspu.link.CertInfo()
-            own.certificate_path, own.private_key_path = certificates[:2]
-            peers = libspu.link.VerifyOptions()
-            peers.ca_file_path, peers.verify_depth = certificates[2], 1
-            secured = libspu.link.SSLOptions()
-            secured.cert, secured.verify = own, peers
-            wiring.enable_ssl, wiring.client_ssl_opts, wiring.server_ssl_opts = True, secured, secured
+            wiring.enable_ssl = True
+            for side in (wiring.client_ssl_opts, wiring.server_ssl_opts):
+                side.cert.certificate_path, side.cert.private_key_path = certificates[:2]
+                side.verify.ca_file_path, side.verify.verify_depth = certificates[2], 1
         self.rank = rank
         self._link = libspu.link.create_brpc(wiring, rank)
         settings = libspu.RuntimeConfig(libspu.ProtocolKind.ABY3, libspu.FieldType.FM64, 18)

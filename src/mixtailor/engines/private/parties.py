@@ -75,6 +75,8 @@ class LocalParties:
         Seconds after which a party that does not reply is given up.
     python : str, optional
         The interpreter of the environment that has SPU; this one by default.
+    certificates : tuple of str, optional
+        Paths of a certificate, its key and the authority, for messages between the parties over TLS.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class LocalParties:
         opened: bool = False,
         timeout: float = 60.0,
         python: str | None = None,
+        certificates: tuple[str, str, str] | None = None,
     ) -> None:
         check_private(make_rule(rule, f=f), opened=opened)
         self.encoding, self.timeout = encoding, timeout
@@ -95,6 +98,7 @@ class LocalParties:
         command += (
             ["--timeout", str(timeout)] + (["--opened"] if opened else []) + (["--f", str(f)] if f is not None else [])
         )
+        command += ["--certificates", *certificates] if certificates is not None else []
         self._replies = ThreadPoolExecutor(PARTIES)
         self._logs = [tempfile.TemporaryFile() for _ in range(PARTIES)]  # noqa: SIM115  # closed with the parties
         self.processes = [

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from mixtailor._checks import plural
 from mixtailor.mixing.audit.entries import BEGINNING, Commitment, Drawn, Expected
 from mixtailor.mixing.audit.merkle import Proof
-from mixtailor.mixing.audit.order import Line
+from mixtailor.mixing.audit.order import LogLine
 from mixtailor.mixing.audit.signatures import SignedReceipt
 
 
-def check_expectations(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
+def check_expectations(lines: Sequence[LogLine]) -> tuple[list[str], list[str]]:
     """What is wrong with who was expected and who was absent, and what is worth knowing."""
     problems: list[str] = []
     expected: dict[int, Expected] = {}
@@ -62,7 +62,7 @@ def check_expectations(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
 
 
 def check_receipts(
-    lines: Sequence[Line],
+    lines: Sequence[LogLine],
     first: Commitment,
     receipts: Iterable[Proof | SignedReceipt],
     keys: Mapping[str, str] | None = None,
@@ -114,7 +114,7 @@ def _signed(given: Proof | SignedReceipt, worker: str, keys: Mapping[str, str]) 
 
 
 def _misplaced(
-    receipt: Proof, entry: Drawn, line: Line | None, whose: str, places: dict[tuple[int, int], dict[str, int]]
+    receipt: Proof, entry: Drawn, line: LogLine | None, whose: str, places: dict[tuple[int, int], dict[str, int]]
 ) -> list[str]:
     """Whether a receipt has the place that the expected workers give it: then nobody else can have that leaf."""
     asked = None if line is None or not isinstance(line.entry, Expected) else line.entry

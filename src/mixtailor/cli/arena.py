@@ -27,7 +27,9 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, help="How many Byzantine workers the server is told to expect.")] = 2,
+    f: Annotated[
+        int, typer.Option("--f", min=1, help="The f that the server declares: how many Byzantine workers it expects.")
+    ] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
     pools: Annotated[
@@ -49,7 +51,7 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one Byzantine worker less and one more than the server is told.")
+        bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
     halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
     out: _training.Out = Path("results"),

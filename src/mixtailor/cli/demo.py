@@ -15,11 +15,11 @@ def command(
     jobs: _training.Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """See what attacks do to training: twelve workers learn handwritten digits, two lie, then four; rule by rule."""
+    """See what attacks do to training: twelve workers learn handwritten digits, two or four of them are Byzantine."""
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 
         experiment = ours("demo").changed(seeds=_training.seeds_of(seeds))
         if not as_json:
-            say("Twelve workers learn handwritten digits. Two of them lie, then four; each line is another rule.")
+            say("Twelve workers learn handwritten digits. Two of them are Byzantine, then four. Each line is a rule.")
         _training.carry_out(experiment, out=out, scale=scale, jobs=jobs, backend="loky", data=None, as_json=as_json)

@@ -113,11 +113,11 @@ def simulation_of(
     data : path, optional
         Where the data files are.
     progress : Progress, optional
-        Who hears of its rounds.
+        Callbacks for its rounds.
     recording : Recording, optional
         How many states it records.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation.
+        Receives the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
 

@@ -111,7 +111,7 @@ class RunConfig(BaseModel):
     data, model : str
         A name, a file of data, or ``mine.py:Net``: an object of yours, by its file or its module.
     f : int
-        What the server is told.
+        The f that the server declares.
     byzantine : int, optional
         How many really are; f by default.
     pooled : int
@@ -234,7 +234,7 @@ class RunConfig(BaseModel):
 
 
 def _is_file(data: str) -> bool:
-    """Whether it can be a file of data or a reference; whether that is there is told when it is read."""
+    """Whether it can be a file of data or a reference; whether it exists is checked when it is read."""
     return is_reference(data) or "/" in data or Path(data).suffix in (".npz", ".csv") or Path(data).is_dir()
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRACKED", "Outcome", "Simulation", "check_objects"]
 
-# What a tracker is told of a record.
+# What a tracker receives of a record.
 TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight", "skipped")
 
 
@@ -88,12 +88,12 @@ class Outcome:
 
 
 class Simulation:
-    r"""n workers, some of which lie, train one network through one rule.
+    r"""n workers, some of them Byzantine, train one network through one rule.
 
     In each round the honest workers compute their updates together, the attack makes the Byzantine rows from them,
     *then* the rule is drawn and applied, and the server steps. Each use of chance has a stream of its own, spawned from
-    the seed: the server's draw, the attacker, the order of the data, dropout, who lies. Runs that differ in rule or
-    attack alone share data order, dropout and initial weights.
+    the seed: the server's draw, the attacker, the order of the data, dropout, who is Byzantine. Runs that differ in
+    rule or attack alone share data order, dropout and initial weights.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ class Simulation:
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
-        Who hears of rounds and evaluations.
+        Callbacks for rounds and evaluations.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation, as TensorBoard, MLflow or Weights & Biases are by
+        Receives the numbers of each evaluation: TensorBoard, MLflow or Weights & Biases by
         `mixtailor.trackers`. It stays open.
     states, resamples : int
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
@@ -255,7 +255,7 @@ class Simulation:
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
         self._called.add(name)
-        # One round of each evaluation tells all distances: a reading that costs less than the evaluation itself.
+        # One round of each evaluation reports all distances: a reading that costs less than the evaluation itself.
         asked = self._evaluates(round + 1)
         tally.add(result, workers, byzantine, facts, correct if asked else None)
         watch.lap("reputation")

@@ -56,6 +56,6 @@ def refuse_sums(name: str) -> NoReturn:
     """Refuse a workflow of secure aggregation, which shows the server a sum and nothing else."""
     refuse(
         f"{name} needs every client's update, and secure aggregation (SecAgg, SecAgg+) shows the server their sum "
-        "alone: no rule can tell a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
+        "alone: no rule can find a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
         "(configure_fit) cannot run this strategy either way: call its start."
     )

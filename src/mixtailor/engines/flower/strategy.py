@@ -32,7 +32,7 @@ __all__ = ["RobustStrategy", "Tracker"]
 
 # A child of Flower's own logger, so that its handlers and its log upload apply.
 _log = logging.getLogger("flwr.mixtailor")
-# The most examples that a client can claim before the claim is taken for a lie.
+# A claim of more examples than this is a fault.
 MOST_EXAMPLES = 1e9
 FAILURE = 1e-6
 
@@ -68,7 +68,7 @@ class RobustStrategy(FedAvg):
         a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
         Multiply each difference by the number of examples that its client claims over the median of all claims, up to
-        this factor, which is at least 1. Claims are lies where it pays: leave it out, and no claim counts.
+        this factor, which is at least 1. A Byzantine client claims what helps it: by default, claims do not count.
     most_examples : float
         A claim above this, below 0 or not a number is a fault, whether or not claims count.
     reference : callable, optional
@@ -206,7 +206,7 @@ class RobustStrategy(FedAvg):
             self.steps.forget()
         self._model = model
         wanted = max(int(len(list(grid.get_node_ids())) * self.fraction_train), self.min_train_nodes)
-        # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
+        # With a sample size of 0, Flower's function waits for enough clients and returns who they are. The sample is
         # ours: Flower's comes from a generator that programs seed.
         _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
         nodes = secrets.SystemRandom().sample(connected, wanted)
@@ -281,7 +281,7 @@ class RobustStrategy(FedAvg):
         return (self._model.record if record is None else record), metrics
 
     def _aggregated(self, server_round: int, collected: Collected) -> tuple[Aggregation | None, str]:
-        """What the rule answered, and where it did not, why."""
+        """The result of the rule, or None and the reason."""
         model = self._model
         assert model is not None
         n, rule = len(collected.nodes), self.rule
@@ -308,7 +308,7 @@ class RobustStrategy(FedAvg):
             return result, f"{bad} bad of {n}, and f = {rule.tolerates(n)}."
         return result, ""
 
-    # What is told.
+    # What is reported.
 
     def _metrics(self, collected: Collected, result: Aggregation | None, *, skipped: bool) -> MetricRecord:
         gone = self._quarantined(collected, result)

@@ -70,6 +70,7 @@ CONTENTS = {
                 "extending",
                 "own-attack",
                 "from-distances",
+                "low-rank",
                 "storage",
                 "audit",
             ],

@@ -63,6 +63,7 @@ CONTENTS = {
                 "engines/flower",
                 "engines/distributed",
                 "engines/frameworks",
+                "engines/private",
                 "engines/files",
                 "cli",
                 "training",

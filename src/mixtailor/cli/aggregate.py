@@ -24,7 +24,7 @@ def command(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="One file per worker, or a folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
+            help="One file per worker, or one folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
             "(.pt, .pth, .bin); no pickled objects.",
             metavar="FILES",
         ),
@@ -97,23 +97,24 @@ def command(
 
 
 def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
-    """Files as they are, and of a folder those that can be updates, by name; no other file of the call is in it."""
+    """The files as given. A folder alone means its files, by name; no other file of the call may be in it.
+
+    A folder among other files is one update that cannot be read: a worker that puts a folder in the place of its file
+    must not count as many workers. For the same reason, what is no regular file in a folder counts as an update.
+    """
     from mixtailor.storage.files.formats import SUFFIXES
 
-    found: list[Path] = []
-    for path in given:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        for other in others:
-            if other.resolve().parent == path.resolve():
-                refuse(f"The folder {str(path)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        inside = [file for file in inside if not file.name.startswith(".")]
-        if not inside:
-            refuse(f"The folder {str(path)!r} has no file that ends in {', '.join(SUFFIXES)}.")
-        found += inside
-    return found
+    if len(given) > 1 or not given[0].is_dir():
+        return list(given)
+    folder = given[0]
+    for other in others:
+        if other.resolve().parent == folder.resolve():
+            refuse(f"The folder {str(folder)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
+    inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
+    inside = [file for file in inside if not file.name.startswith(".")]
+    if not inside:
+        refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}.")
+    return inside
 
 
 def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:

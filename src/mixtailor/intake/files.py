@@ -75,6 +75,7 @@ class Opened(NamedTuple):
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
+    files = [next((array.file for array in row.arrays.values()), None) if row else None for row in rows]
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
@@ -100,6 +101,9 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
     def sent(index: int) -> bytes:
+        opened = files[index]
+        if opened is not None:  # by its path, another file might be found by now
+            return opened.digest()
         return file_digest(paths[index]) if _is_path(paths[index]) else digest_of(paths[index])
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)

@@ -89,8 +89,8 @@ class Memory(Around):
     The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
     absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
     and `load` keep it over restarts. It contains the key, so keep it as secret as the server's other secrets. One
-    memory belongs to one training: it is added to when a call has succeeded, and two calls at once are taken one after
-    the other.
+    memory belongs to one training: updates of another length are refused. It learns when a call has succeeded, and two
+    calls at once are made one after the other.
 
     The rule itself stays pure: it is given views, and keeps nothing.
     """

@@ -66,7 +66,7 @@ class Remembering(Around):
         sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
-        views = self.recall.views(sketches, rows)
+        views = self.recall.views(sketches, rows, updates.d)
         call = Call(updates.random, views=views)
         seen = Updates.of(Matrix.of(embedded(views)), call)
         point = self.rule.decide(seen)

@@ -362,6 +362,7 @@ def test_the_model_itself_must_be_sound():
         {"dropouts": -1},
         {"byzantine": 0.1},
         {"examples_cap": -5},
+        {"examples_cap": 0.5},
         {"most_examples": 0},
     ],
     ids=str,

@@ -133,7 +133,9 @@ class RobustStrategy(FedAvg):
         check_positive(name, "most_examples", most_examples)
         if byzantine is not None:
             check_count(name, "byzantine", byzantine, 0)
-        if examples_cap is not None and not 1 <= examples_cap < math.inf:  # NaN is not between
+        if examples_cap is not None:
+            check_positive(name, "examples_cap", examples_cap)
+        if examples_cap is not None and not 1 <= examples_cap < math.inf:
             refuse(
                 f"{name} needs examples_cap >= 1, how many times the median of claims a claim may count, and got "
                 f"{examples_cap!r}."

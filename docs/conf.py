@@ -65,6 +65,7 @@ CONTENTS = {
                 "engines/frameworks",
                 "engines/files",
                 "cli",
+                "report",
                 "training",
                 "extending",
                 "own-attack",

@@ -66,6 +66,7 @@ CONTENTS = {
                 "engines/private",
                 "engines/files",
                 "cli",
+                "report",
                 "training",
                 "extending",
                 "own-attack",

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from mixtailor.attacks.knowledge import Knowledge
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
+    from mixtailor.simulation.frames import Filming
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recorded_states import Recording
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 
-__all__ = ["Objects", "check", "make_attack", "settings_of", "simulation_of"]
+__all__ = ["Objects", "check", "make_attack", "rule_of", "settings_of", "simulation_of"]
 
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
@@ -102,6 +103,7 @@ def simulation_of(
     recording: Recording | None = None,
     tracker: Tracker | None = None,
     objects: Objects | None = None,
+    filming: Filming | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -120,6 +122,8 @@ def simulation_of(
         Who is told the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
+    filming : Filming, optional
+        Which rounds to film.
 
     Examples
     --------
@@ -148,7 +152,14 @@ def simulation_of(
         tracker=tracker,
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
+        **({} if filming is None else {"frames": filming}),
     )
+
+
+def rule_of(config: RunConfig, objects: Objects | None = None) -> Rule:
+    """The server's rule in a run."""
+    own = None if objects is None else objects.rule
+    return _rule(config, settings_of(config)) if own is None else own
 
 
 def _rule(config: RunConfig, settings: Settings) -> Rule:

@@ -10,8 +10,11 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import read_bounded
+from mixtailor.experiments.journals import read_journal
 from mixtailor.simulation.description import FILE as DESCRIPTION
+from mixtailor.simulation.frames import read_frames
 from mixtailor.simulation.records import LAST, last_trained, read_records
+from mixtailor.trackers.journal import FILE as JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,6 +38,8 @@ class Result:
     records : list of dict
         Those made so far.
     complete : bool
+    frames : list of dict
+        The rounds that were filmed; see `mixtailor.simulation.frames`.
     """
 
     panel: str
@@ -45,6 +50,7 @@ class Result:
     config: dict[str, Any] = field(repr=False)
     records: list[dict[str, Any]] = field(repr=False)
     complete: bool
+    frames: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def seed(self) -> int:
@@ -103,8 +109,15 @@ class Results:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Results:
-        """From the folder of an experiment, which holds its ``experiment.json``, or of a single `Simulation`."""
+        """From the folder of an experiment, which holds its ``experiment.json``, of a single `Simulation`, or of a
+        server that keeps a `mixtailor.trackers.Journal`.
+        """
         where = Path(folder)
+        if not (where / "experiment.json").exists() and (where / JOURNAL).exists():
+            index, rule, config, records = read_journal(where)
+            known = bool(last_trained(records))
+            run = Result(index["title"], rule, "none", "", "", config, records, complete=False)
+            return cls(index, [run] if known else [], [])
         if not (where / "experiment.json").exists() and (where / "metrics.jsonl").exists():
             return _single(where)
         index = _index(where)
@@ -118,7 +131,8 @@ class Results:
                 missing.append({**entry, "error": why})
                 continue
             placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
-            runs.append(Result(**placed, records=records, complete=complete))
+            frames = read_frames(home, within=inside)
+            runs.append(Result(**placed, records=records, complete=complete, frames=frames))
         return cls(index, runs, missing)
 
     def failed(self) -> list[dict[str, Any]]:
@@ -165,7 +179,8 @@ def _single(folder: Path) -> Results:
         entry = {"panel": title, "rule": rule, "attack": attack, "setting": "", "hash": "", "config": config}
         return Results(index, [], [{**entry, "error": NOT_RUN}])
     complete = records[-1]["round"] == rounds
-    return Results(index, [Result(title, rule, attack, "", "", config, records, complete)], [])
+    frames = read_frames(folder)
+    return Results(index, [Result(title, rule, attack, "", "", config, records, complete, frames)], [])
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -181,8 +196,8 @@ def _index(folder: Path) -> dict[str, Any]:
     path = folder / "experiment.json"
     if not os.path.lexists(path):
         raise ValueError(
-            f"There is no experiment in {folder}: no experiment.json, and no metrics.jsonl of a single run. Give the "
-            "folder of one that was run."
+            f"There is no experiment in {folder}: no experiment.json, no metrics.jsonl of a single run, and no "
+            "journal.jsonl of a server. Give the folder of one that was run."
         )
     data = read_bounded(path, INDEX, within=folder)
     try:

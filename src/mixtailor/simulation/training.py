@@ -22,6 +22,7 @@ from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.simulation.catalogue import load
 from mixtailor.simulation.description import describe
 from mixtailor.simulation.evaluation import Evaluation
+from mixtailor.simulation.frames import Filming, Frames
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
 from mixtailor.simulation.own import as_dataset
@@ -126,6 +127,9 @@ class Simulation:
     states, resamples : int
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
         ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
+    frames : int or Filming
+        How many rounds to film for the player of the report: the updates in two dimensions, and what each rule makes
+        of them. They go to ``frames.jsonl`` in the folder, a few kilobytes each.
 
     Examples
     --------
@@ -159,6 +163,7 @@ class Simulation:
         tracker: Tracker | None = None,
         states: int = 0,
         resamples: int = 10,
+        frames: int | Filming = 0,
     ) -> None:
         self.settings = settings = settings or Settings()
         data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
@@ -183,6 +188,8 @@ class Simulation:
         self._recorded = recorded_rounds(settings, states)
         self._recorder = Recorder(gradients, self._workers, self._cast.fixed, resamples=resamples) if states else None
         self._states: list[State] = []
+        filming = frames if isinstance(frames, Filming) else Filming(frames)
+        self.frames = Frames(settings, rule, filming, self.folder)
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
         self._trusted = rule.asks().reference == "trusted"  # an update that the server computes itself
@@ -251,6 +258,8 @@ class Simulation:
             wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, (honest, byzantine))
             correct = placed(workers, byzantine, correct, wrong)
         watch.lap("attack")
+        shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
+        watch.lap("frames")
         result = self._aggregated(correct, workers, lying, reference)
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
@@ -264,6 +273,8 @@ class Simulation:
             self._server.step(result.update, round)
             self._previous = result.update
             self._adversary.observe(seen)
+        if shot is not None:
+            shot.finish(result, self._server.weights, self._server.learning_rate(round))
         watch.lap("step")
         return name
 

@@ -221,6 +221,8 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "commands": command_sections,
     "paper": lambda _docs: reproduction.sections(),
     "paper-numbers": lambda _docs: reproduction.numbers(),
+    "paper-short": lambda _docs: reproduction.numbers(short=True),
+    "paper-readings": lambda _docs: reproduction.readings(),
 }
 
 
@@ -240,9 +242,9 @@ def generated() -> dict[Path, str]:
     for folder, (entries, package) in KINDS.items():
         for entry in entries():
             files[DOCS / folder / f"{entry.page}.md"] = page(entry, package)
-    for path in [*sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
+    for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
         text = path.read_text(encoding="utf-8")
-        fresh = filled(text, "" if path.parent == DOCS else "../")
+        fresh = filled(text, "" if path.parent in (DOCS, DOCS.parent) else "../")
         if fresh != text or "<!-- /" in text:
             files[path] = fresh
     return files

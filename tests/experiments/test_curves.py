@@ -68,6 +68,17 @@ def test_the_file_grows_and_keeps_the_longer_run(made: Path, tmp_path: Path) -> 
     assert [table["rounds"] for table in json.loads(path.read_text())["runs"]] == [8] * 8
 
 
+def test_experiments_share_the_runs_that_they_have_in_common(made: Path, tmp_path: Path) -> None:
+    """A run kept for one experiment serves another, under the names that it has there."""
+    keep_curves(Results.load(made / "small"), tmp_path)
+    (tmp_path / "other.json").write_text("{}")
+    again = kept_curves(
+        Experiment.parse(TEXT.replace('"quiet"', '"silent"').replace("[0, 1]", "[1, 2]"), "y"), tmp_path
+    )
+    assert {(run.panel, run.seed) for run in again.runs} == {("silent", 1), ("loud", 1)}
+    assert {entry["config"]["seed"] for entry in again.missing} == {2}
+
+
 def test_a_picture_is_drawn_from_curves_alone_twice_the_same(made: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     keep_curves(Results.load(made / "small"), tmp_path)

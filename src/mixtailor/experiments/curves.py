@@ -68,8 +68,9 @@ def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | No
 def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Results:
     """The results of an experiment from its file of curves.
 
-    Entries of the experiment that the file does not have are missing; without a file, all of them are. Claims and
-    numbers are those of the experiment today, not those of the day on which the runs were made.
+    A run that the file does not have is looked for in the others of the folder: experiments share runs. Entries that
+    are in none are missing. Claims and numbers are those of the experiment today, not those of the day on which the
+    runs were made.
     """
     path = Path(folder) / f"{experiment.name}.json"
     runs = _read(path) if path.exists() else []
@@ -77,6 +78,10 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     results = []
     known = {_key(run): run for run in runs}
     wanted = {(entry.panel, entry.rule, entry.attack, entry.setting, entry.config.seed): entry for entry in entries}
+    shared = {run["hash"]: run for other in sorted(Path(folder).glob("*.json")) for run in _read_if_curves(other)}
+    for key, entry in wanted.items():
+        if (found := shared.get(entry.config.hash)) is not None and known.get(key, _NO_RUN)["rounds"] < found["rounds"]:
+            known[key] = {**found, **{name: getattr(entry, name) for name in _WHERE}}
     for key, entry in wanted.items():
         if key not in known:
             continue
@@ -104,6 +109,7 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     return Results(index, results, missing)
 
 
+_NO_RUN: Mapping[str, int] = {"rounds": 0}
 _NOTHING: Mapping[str, Any] = {"drawn": {}, "median_seconds": {}, "selected": {}, "lying": {}}
 
 
@@ -131,6 +137,13 @@ def _order(results: Results) -> Any:
         return places.get(tuple(run[name] for name in _WHERE), len(places)), _key(run)
 
     return place
+
+
+def _read_if_curves(path: Path) -> list[_Run]:
+    try:
+        return _read(path)
+    except ConfigError:  # somebody else's file
+        return []
 
 
 def _read(path: Path) -> list[_Run]:

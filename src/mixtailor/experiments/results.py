@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,25 @@ class Result:
         """The mean accuracy over the first tenth of the rounds, the start apart, in percent."""
         early = [record["accuracy"] for record in self.records if 0 < record["round"] <= share * self.config["rounds"]]
         return 100.0 * fmean(early) if early else None
+
+    @property
+    def rounds(self) -> int:
+        """How long the run is."""
+        last = self.records[-1]["round"] if self.records else 0
+        return int(self.config.get("rounds", last))
+
+    def until(self, rounds: int) -> Result | None:
+        """The run as it stood after so many rounds: what a shorter run of the same configuration is.
+
+        None where a schedule of the learning rate, or an attack's start, depends on the number of rounds.
+        """
+        if rounds >= self.rounds:
+            return self
+        rate, attack = self.config.get("rate", {}), self.config.get("attack", {})
+        if rate.get("name", "constant") != "constant" or attack.get("name") == "schedule":
+            return None
+        kept = [record for record in self.records if record["round"] <= rounds]
+        return replace(self, config={**self.config, "rounds": rounds}, records=kept) if last_trained(kept) else None
 
     def microseconds(self) -> float | None:
         """The time of one aggregation: the median of each rule drawn, weighted by how often it was; no first calls.

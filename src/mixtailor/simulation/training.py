@@ -201,6 +201,7 @@ class Simulation:
         self._called: set[str] = set()  # rules that have been called in this process, which compiled what they need
         self._diverged: int | None = None
         self._previous: torch.Tensor | None = None
+        self._room: torch.Tensor | None = None
         self._records = self._resumed()
         if self.folder is not None:
             describe(self.folder, settings, rule, attack, data.name, partition)
@@ -243,11 +244,14 @@ class Simulation:
         honest = [worker for worker in workers if worker not in lying]
         own = list(byzantine) if self._computes_own() else []
         computing = [*honest, *own, *([self.settings.n] if self._trusted else [])]
-        rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own)
+        # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
+        room = None if own or self._trusted or not byzantine else self._room_for(len(workers))
+        rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
-        if not bool(torch.isfinite(correct.sum())) and int(torch.isfinite(correct).all(1).sum()) < 2:
+        sound = bool(torch.isfinite(correct.sum()))
+        if not sound and int(torch.isfinite(correct).all(1).sum()) < 2:
             self._diverged = round
             tally.rounds += 1
             return "diverged"
@@ -255,8 +259,9 @@ class Simulation:
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None
-            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, (honest, byzantine))
-            correct = placed(workers, byzantine, correct, wrong)
+            names = (honest, byzantine)
+            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, names, sound=sound)
+            correct = placed(workers, byzantine, correct, wrong, room)
         watch.lap("attack")
         shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
         watch.lap("frames")
@@ -277,6 +282,12 @@ class Simulation:
             shot.finish(result, self._server.weights, self._server.learning_rate(round))
         watch.lap("step")
         return name
+
+    def _room_for(self, rows: int) -> torch.Tensor:
+        if self._room is None or len(self._room) != rows:
+            weights = self._server.weights
+            self._room = torch.empty(rows, self.layout.d, dtype=self.layout.dtype, device=weights.device)
+        return self._room
 
     def _aggregated(
         self, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None

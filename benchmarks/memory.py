@@ -1,4 +1,4 @@
-"""The recommended recipe against 33 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
+"""The recommended recipe against 48 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
 
 ``python -m benchmarks.memory digits --f 4 --seeds 3`` prints the worst case of each recipe. A training of the
 simulation takes a second and one of these a tenth, so that recipes could be compared in minutes. They are batched
@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.memory_attacks import ATTACKS
+from benchmarks.memory_baselines import ByzantineSGD, CenteredClipping, Safeguard
 from mixtailor.simulation import load
 
 Array = np.ndarray[Any, Any]
@@ -155,6 +156,9 @@ def recipes(f: int, d: int) -> dict[str, Recipe]:
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
         "CAF": lambda rows, _round: combined(filtered(gram(rows)[None], f), rows),
         "comed": lambda rows, _round: np.median(rows, 2),
+        "Safeguard": Safeguard(),
+        "ByzantineSGD": ByzantineSGD(),
+        "centered clipping": CenteredClipping(),
     }
 
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from memory import naive_baselines
 
 import mixtailor as mt
 from benchmarks import memory
 from benchmarks.memory_attacks import ATTACKS
+from benchmarks.memory_baselines import ByzantineSGD, Safeguard
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
 
@@ -46,3 +48,24 @@ def test_attacks_have_their_shape(name: str) -> None:
     for round in range(3):
         sent = ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
         assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()
+
+
+def test_baselines_are_the_plain_ones() -> None:
+    """Four trainings at once, one of which has a worker that drifts, each as if it were alone."""
+    random = np.random.default_rng(3)
+    rounds = random.normal(size=(30, 2, 2, 9, 20)).astype(np.float32)
+    rounds[:, 1, 0, 4:6] += 1.0
+    ours, theirs = Safeguard(12, 5, reset=False), ByzantineSGD()
+    plain = {place: naive_baselines.SafeguardState.begin(9, 20) for place in np.ndindex(2, 2)}
+    other = {place: naive_baselines.ByzantineSGDState.begin(9, np.zeros(20)) for place in np.ndindex(2, 2)}
+    for round, rows in enumerate(rounds):
+        found, summed = ours(rows, round), theirs(rows, round)
+        for place in np.ndindex(2, 2):
+            plain[place], expected = naive_baselines.safeguard(plain[place], rows[place], long=12, short=5)
+            np.testing.assert_allclose(found[place], expected, atol=1e-5)
+            noise, model = float(theirs.noise[place][0]), np.zeros(20)  # at the start: the test on the way is idle
+            other[place], expected = naive_baselines.byzantine_sgd(
+                other[place], rows[place], model, noise=noise, diameter=1.0
+            )
+            np.testing.assert_allclose(summed[place], expected, atol=1e-5)
+    assert not ours.good[1, 0, 4:6].any()

@@ -30,6 +30,8 @@ SETTINGS = {
 }
 
 
+MORE = 1.3  # as in `mixtailor.memory.views`
+
 # Recipes: from the updates of all trainings, (A, S, n, d), to the results, (A, S, d). A attacks, S seeds.
 
 
@@ -54,6 +56,15 @@ def view_of(rows: Array) -> Array:
     unit = np.maximum(np.median(diagonal, -1, keepdims=True), 1e-300)
     quiet = np.maximum(0.0, 1.0 - diagonal / unit)
     return products / unit[..., None] + quiet[..., None] * np.eye(n)
+
+
+def telling(views: Array) -> Array:
+    """As `mixtailor.memory.views.telling`, for many trainings, which keep as many views: this round's stands in."""
+    n = views.shape[-1]
+    spreads = np.linalg.eigvalsh(centred(views, np.full(views.shape[:-1], 1.0 / n)))[..., -1]
+    kept = np.where((spreads > MORE * spreads[0])[..., None, None], views, views[0])
+    order = np.argsort(np.where(spreads > MORE * spreads[0], -spreads, -spreads[0]), 0)
+    return np.asarray(np.take_along_axis(kept, order[..., None, None], 0))
 
 
 def filtered(views: Array, f: int) -> Array:
@@ -135,13 +146,14 @@ class Remembering:
         sketches = self.sketch(rows)
         now = sketches - sketches.mean(2, keepdims=True)
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
+        views = telling(views)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
             if here.any() and name == "filter":
                 weights[here] = filtered(views[:, here], self.f)
             elif here.any():
-                weights[here] = nearest_median(views[:, here].mean(0), self.f)
+                weights[here] = nearest_median(views[0, here], self.f)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
         for a in self.decays:
             self.means[a] = a * self.means[a] + (1 - a) * (sketches - result[:, :, None])

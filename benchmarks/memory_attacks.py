@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ATTACKS"]
+__all__ = ["ATTACKS", "Attack", "running_mean"]
 
 Array = np.ndarray[Any, Any]
 Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]
@@ -19,7 +19,7 @@ def _equal(row: Array, b: int) -> Array:
     return np.repeat(row[:, None], b, 1)
 
 
-def _running(honest: Array, state: dict[str, Any], decay: float = 0.99) -> Array:
+def running_mean(honest: Array, state: dict[str, Any], decay: float = 0.99) -> Array:
     mean = honest.mean(1)
     state["mean"] = (1 - decay) * mean + decay * state.get("mean", mean)
     return np.asarray(state["mean"])
@@ -45,7 +45,7 @@ def drift(z: float) -> Attack:
     """Against the signs of the running mean."""
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
-        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(_running(honest, state)), b)
+        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(running_mean(honest, state)), b)
 
     return attack
 
@@ -59,7 +59,7 @@ def hidden(z: float, running: bool) -> Attack:
     """Copies of honest workers, each shifted: they spread as honest workers do."""
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
-        sign = np.sign(_running(honest, state)) if running else 1.0
+        sign = np.sign(running_mean(honest, state)) if running else 1.0
         return honest[:, :b] - (z * honest.std(1) * sign)[:, None]
 
     return attack
@@ -134,7 +134,7 @@ def split(z: float, *, redrawn: bool = False, disguised: bool = False) -> Attack
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
         if "owner" not in state or redrawn:
             state["owner"] = random.integers(b, size=honest.shape[-1])
-        push = np.sqrt(b) * z * honest.std(1) * np.sign(_running(honest, state))
+        push = np.sqrt(b) * z * honest.std(1) * np.sign(running_mean(honest, state))
         rows = honest[:, :b].copy() if disguised else _equal(honest.mean(1), b)
         for worker in range(b):
             rows[:, worker] -= np.where(state["owner"] == worker, push, 0.0)
@@ -174,7 +174,7 @@ def along(size: float, direction: str) -> Attack:
     """
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
-        mean, running = honest.mean(1), _running(honest, state, 0.9)
+        mean, running = honest.mean(1), running_mean(honest, state, 0.9)
         deviations = honest - mean[:, None]
         length = np.sqrt(np.median((deviations.astype(np.float64) ** 2).sum(-1), -1))[:, None]
         if direction == "last":
@@ -231,7 +231,7 @@ def turning(z: float, period: int) -> Attack:
         if "phase" not in state:
             state["phase"] = random.random(honest.shape[-1])
         pushed = (state["phase"] + round / period) % 1.0 < 0.5
-        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(_running(honest, state)) * pushed, b)
+        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(running_mean(honest, state)) * pushed, b)
 
     return attack
 
@@ -241,7 +241,7 @@ def scapegoat(z: float, share: float) -> Attack:
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
         mean = honest.mean(1)
-        push = z * honest.std(1) * np.sign(_running(honest, state))
+        push = z * honest.std(1) * np.sign(running_mean(honest, state))
         return _equal((mean - share * (honest[:, 0] - mean) - push).astype(np.float32), b)
 
     return attack

@@ -25,6 +25,19 @@ def test_views_and_filters_are_those_of_the_library() -> None:
         np.testing.assert_allclose(weights[place], alone / alone.sum(), atol=1e-7)
 
 
+def test_the_same_views_count_as_in_the_library() -> None:
+    """A remembered view with a steady pair of workers counts; noise does not, and this round's view stands in."""
+    random = np.random.default_rng(5)
+    views = memory.view_of(random.normal(size=(3, 2, 2, 12, 40)))
+    views[1, 0, 1, :2, :2] += 9.0
+    views[2, 1, 1, :2, :2] += 19.0
+    found = memory.telling(views)
+    for place in np.ndindex(2, 2):
+        alone = own.telling(views[(slice(None), *place)])
+        assert len(alone) == 1 + (place[1] == 1)
+        np.testing.assert_array_equal(found[(slice(len(alone)), *place)], alone)
+
+
 def test_the_other_rule_is_that_of_the_library() -> None:
     """NNM before the geometric median, from inner products."""
     rows = np.random.default_rng(1).normal(size=(12, 12))

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
-from mixtailor.memory.views import view_of
+from mixtailor.memory.views import telling, view_of
 from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
@@ -113,14 +113,14 @@ class Recall:
         self._weights: Floats | None = None
 
     def views(self, sketches: Floats, received: Sequence[int]) -> Floats:
-        """The view of this round, and one for each time scale with this round included, V x n x n."""
+        """The view of this round, and those of the time scales that tell more, V x n x n, the widest first."""
         decays = np.array(self.history.decays)[:, None, None]
         self._names, self._sketches = [self.workers[row] for row in received], sketches
         self._means = self.history.means_of(self._names)
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         means = decays * self._means + (1.0 - decays) * now
-        return np.stack([view_of(now), *(view_of(scale) for scale in means)])
+        return telling(np.stack([view_of(now), *(view_of(scale) for scale in means)]))
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""

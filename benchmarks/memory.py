@@ -199,8 +199,11 @@ class Trainings:
         self.d = int(self.cuts[-1])
         self.parts = [_parts(self.labels, self.n, seed, options.partition) for seed in seeds]
 
-    def run(self, recipe: Recipe | None) -> Array:
-        """Accuracies in percent, (A, S); without a recipe, those of the mean of the honest updates."""
+    def run(self, recipe: Recipe | None, watch: Callable[[int, Array, Array], None] | None = None) -> Array:
+        """Accuracies in percent, (A, S); without a recipe, those of the mean of the honest updates.
+
+        `watch` is called with each round, the weights after it, (A, S, d), and the honest workers, (S, h).
+        """
         streams = [np.random.default_rng((seed, 5)) for seed in self.seeds]
         lead = (len(self.attacks), len(self.seeds))
         width, places = self.inputs.shape[1], np.arange(lead[1])[:, None]
@@ -231,6 +234,8 @@ class Trainings:
             step = np.where(np.isfinite(step), step, 0.0)
             velocity = step if self.at_workers else 0.9 * velocity + step
             weights -= self.rate * velocity
+            if watch is not None:
+                watch(round, weights, honest)
             if round >= self.rounds - 40 and (self.rounds - 1 - round) % 10 == 0:
                 found.append((self._scores(weights, self.tested[None, None])[1].argmax(-1) == self.truth).mean(-1))
         return 100.0 * np.mean(found, 0)

@@ -45,16 +45,16 @@ class Memory(Around):
     .. math:: m_i^{(a)} \leftarrow a \, m_i^{(a)} + (1 - a) \, S (y_i - U), \qquad
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
-    as linear sketches S of a few thousand numbers, and gives the rule several views of the workers: the inner products
-    of the present deviations, and those of the running means at each time scale a. The rule decides from these views
-    alone, and its weights are applied to the clipped updates y of this round. No update is longer than the median, so
-    one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
+    as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
+    present deviations, and those of the running means at each time scale a where these spread clearly more. The rule
+    decides from these views alone, and its weights are applied to the clipped updates y of this round. No update is
+    longer than the median, so one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
     ----------
     rule : rule
         Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
-        distances that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
+        distances of the view in which workers spread most. A `MixTailor` of such rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
     size : int

@@ -36,6 +36,7 @@ from mixtailor.theory.effective import effective_size
 from mixtailor.theory.estimates import Estimate, Interval, estimate
 from mixtailor.theory.game import Solution, no_regret, payoff, solve
 from mixtailor.theory.harden import Hardened, harden, judge
+from mixtailor.theory.heterogeneity import HeterogeneityBound, heterogeneity_bound
 from mixtailor.theory.intersections import (
     LambdaIntersection,
     comed_lambda_bound,
@@ -58,6 +59,7 @@ __all__ = [
     "EffectiveSize",
     "Estimate",
     "Hardened",
+    "HeterogeneityBound",
     "Interval",
     "KappaBound",
     "KrumBound",
@@ -90,6 +92,7 @@ __all__ = [
     "estimate_moments",
     "f_for_sampling",
     "harden",
+    "heterogeneity_bound",
     "judge",
     "kappa_lower_bound",
     "krum_beta",

@@ -17,6 +17,7 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
+from mixtailor.storage.files.folders import files_of, is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
@@ -100,7 +101,14 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
     def sent(index: int) -> bytes:
-        return file_digest(paths[index]) if _is_path(paths[index]) else digest_of(paths[index])
+        if not _is_path(paths[index]):
+            return digest_of(paths[index])
+        if not is_model_folder(paths[index]):
+            return file_digest(paths[index])
+        try:
+            return digest_of([(part.name, file_digest(part)) for part in files_of(paths[index])])
+        except Unfit:  # an index that cannot be read, which is a fault by itself
+            return digest_of(None)
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
     halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
@@ -136,7 +144,8 @@ def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> FileRows:
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
-    if not any(os.fspath(path).lower().endswith(SUFFIXES) for path in paths if _is_path(path)):
+    known = (os.fspath(path).lower().endswith(SUFFIXES) or is_model_folder(path) for path in paths if _is_path(path))
+    if not any(known):
         first = os.fspath(paths[0])[:80]
         refuse(f"Updates need numbers, or paths of {', '.join(SUFFIXES)} files, and got text: {first!r}.")
     refuse(f"Updates need files that can be read, and none of these {len(paths)} can: row 0 is {faults[0]}.")

@@ -65,6 +65,7 @@ CONTENTS = {
                 "engines/frameworks",
                 "engines/torchft",
                 "engines/flare",
+                "engines/private",
                 "engines/files",
                 "cli",
                 "training",

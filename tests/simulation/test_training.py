@@ -433,7 +433,7 @@ def test_your_own_network_and_tensors() -> None:
             self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 2)
 
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            return self.outer(inputs + torch.tanh(self.inner(inputs)))  # type: ignore[no-any-return]
+            return self.outer(inputs + torch.tanh(self.inner(inputs)))  # type: ignore[no-any-return]  # torch modules return Any
 
     labels = torch.arange(400) % 2
     inputs = torch.randn(400, 4) + 2.0 * labels.unsqueeze(1)

@@ -12,7 +12,7 @@ from mixtailor._checks import check_count, check_fraction, refuse
 from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
-from mixtailor.attacks._starts import SIMPLE, Start, moved, started
+from mixtailor.attacks._search_starts import SIMPLE, Start, moved, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule

@@ -13,7 +13,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
-from mixtailor.attacks._starts import SIMPLE, moved, started
+from mixtailor.attacks._search_starts import SIMPLE, moved, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.line_search import golden
 from mixtailor.attacks.trials import Trials, check_target

@@ -13,7 +13,7 @@ from mixtailor.cli._output import complain, console, say, show_json, table
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Finished, Results
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
 
 __all__ = [
     "Backend",

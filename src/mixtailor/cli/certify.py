@@ -109,7 +109,7 @@ def _recorded_now(
     """Train with the rule and without lies, or find that it was done before; the folder of the states."""
     from mixtailor.experiments import Experiment, run
     from mixtailor.experiments.watching import watched_runs
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
 
     table = {"preset": preset, "rule": rule, "f": f}
     experiment = Experiment(title=f"States of {rule} on {preset}", name="certify", run=table)

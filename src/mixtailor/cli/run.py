@@ -28,7 +28,7 @@ def command(
     """Train under attack as a file says: an experiment or a sweep. Stopped anywhere, the same command goes on."""
     with _training.needed():
         from mixtailor.experiments import Experiment
-        from mixtailor.simulation.recording import Recording
+        from mixtailor.simulation.recorded_states import Recording
 
         experiment = Experiment.read(file).changed(seeds=_training.seeds_of(seeds))
         _training.carry_out(

@@ -8,8 +8,9 @@ import numpy as np
 from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SystemEntropy
-from mixtailor.rules.base import Plain, Rule
+from mixtailor.rules.base import Rule
 from mixtailor.rules.part import walk
+from mixtailor.rules.plain import Plain
 
 __all__ = ["rehearse"]
 

@@ -20,7 +20,7 @@ from mixtailor.mixing import SeededEntropy
 from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
-from mixtailor.rules.base import as_rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
     from mixtailor.simulation.progress import Progress
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 

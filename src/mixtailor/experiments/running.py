@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mixtailor.experiments.experiment import Entry, Expanded, Experiment
     from mixtailor.experiments.watching import Watch
     from mixtailor.simulation.progress import Progress
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
     from mixtailor.trackers import Tracker
 
     _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None, "Objects | None"]
@@ -257,7 +257,7 @@ def _recorded(
 ) -> Finished:
     """A run that was complete without its states, once more: the bits are the same, and only the states are kept."""
     from mixtailor.experiments.building import simulation_of
-    from mixtailor.simulation.recording import write_state
+    from mixtailor.simulation.recorded_states import write_state
 
     outcome = simulation_of(config, data=data, progress=progress, recording=recording, objects=objects).run()
     recording.clear(where / "states")

@@ -20,8 +20,9 @@ from mixtailor.memory.history import History, Recall
 from mixtailor.memory.remembering import Around, Remembering, check_combines
 from mixtailor.mixing import MixTailor
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, as_rule, check_inner
+from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
+from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.request import Request, RequestKeywords
 from mixtailor.updates import Point, Updates
 
@@ -63,7 +64,7 @@ class Memory(Around):
 
     Examples
     --------
-    A worker pushes in one direction by as much as the others vary. In the first round nobody can tell.
+    A worker pushes in one direction by as much as the others vary. In the first round nobody can know.
 
     >>> from mixtailor import Memory, ViewFilter
     >>> random = np.random.default_rng(0)
@@ -79,7 +80,7 @@ class Memory(Around):
 
     Notes
     -----
-    Workers are told apart by the ``workers=`` of a call, and by their place without it; give names wherever workers
+    Workers are distinguished by the ``workers=`` of a call, and by their place without it; give names wherever workers
     come and go. What is known of a worker that is absent does not change. A newcomer has not deviated so far. It gains
     nothing by that, since whoever is quieter than the median counts as being at the median; it is judged by this
     round's updates. Byzantine workers that change their names every round are therefore judged by single rounds, as
@@ -123,10 +124,10 @@ class Memory(Around):
         check_combines(self.rule)
 
     def __repr__(self) -> str:
-        told = [repr(self.rule)]
-        told += [f"decays={self.decays}"] if self.decays != (0.9, 0.99) else []
-        told += [f"size={self.size}"] if self.size != 1024 else []
-        return f"Memory({', '.join(told)})"
+        shown = [repr(self.rule)]
+        shown += [f"decays={self.decays}"] if self.decays != (0.9, 0.99) else []
+        shown += [f"size={self.size}"] if self.size != 1024 else []
+        return f"Memory({', '.join(shown)})"
 
     def __reduce__(self) -> Any:
         return _unpickled, (type(self), self.rule, self.decays, self.size, self.state())

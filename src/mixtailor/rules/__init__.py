@@ -2,7 +2,7 @@
 
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.aksel import Aksel
-from mixtailor.rules.base import Plain, Rule, as_rule
+from mixtailor.rules.base import Rule
 from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
@@ -21,6 +21,7 @@ from mixtailor.rules.monna import MoNNA
 from mixtailor.rules.multi_krum import MultiKrum
 from mixtailor.rules.omniscient import Omniscient
 from mixtailor.rules.phocas import Phocas
+from mixtailor.rules.plain import Plain, as_rule
 from mixtailor.rules.reputation import Observer, Reputation, Standing
 from mixtailor.rules.sign_vote import SignVote
 from mixtailor.rules.smea import SMEA

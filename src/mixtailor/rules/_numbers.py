@@ -7,6 +7,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
+from mixtailor.intake import Arrival
 from mixtailor.rules._release import released
 from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Call, Combination
@@ -30,10 +31,10 @@ def weights_from_numbers(
         refuse(f"{rule!r} needs a vector to trust, and numbers between the updates hold none. {COMBINING}")
     try:
         with released(rule._held), np.errstate(all="ignore"):
-            plan = rule.plan(Unseen(numbers.n).arrival(), Request(entropy=entropy), numbers.n)
+            plan = rule.plan(Arrival.of(Unseen(numbers.n)), Request(entropy=entropy), numbers.n)
             point = plan.rule.decide(seen(numbers, Call(plan.key)))
     except NeedsCoordinates as needed:
-        refuse(f"{rule!r} needs {needed}, and the numbers given do not tell. {COMBINING}")
+        refuse(f"{rule!r} needs {needed}, which do not follow from the numbers given. {COMBINING}")
     found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
     if found is None:
         refuse(f"{plan.rule!r} computes each coordinate by itself, so that no weights make its result. {COMBINING}")

@@ -27,7 +27,7 @@ from mixtailor.simulation.models import build
 from mixtailor.simulation.own import as_dataset
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
-from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
+from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
 from mixtailor.simulation.records import LAST, Records, Tally, last_trained
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings

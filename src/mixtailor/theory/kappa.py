@@ -11,7 +11,7 @@ from mixtailor._checks import check_count, check_f, refuse
 from mixtailor.attacks._evolution import evolve
 from mixtailor.mixing import SeededEntropy
 from mixtailor.rules import Rule
-from mixtailor.rules.base import as_rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.testing.robustness import Worst, climb, excess
 from mixtailor.theory._needs import Floats
 

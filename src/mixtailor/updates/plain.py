@@ -23,7 +23,7 @@ def from_callable(updates: Updates, function: Callable[[Any], Any], name: str) -
         )
     updates.examine()
     matrix = updates.matrix()
-    if updates.reader.tensors and not is_torch(matrix):
+    if updates.reader.arrival.tensors and not is_torch(matrix):
         import torch  # there already, since the updates are its tensors
 
         matrix = torch.from_numpy(matrix)

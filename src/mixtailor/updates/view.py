@@ -11,7 +11,6 @@ from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.sampling import draw
-from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
 from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Taken
@@ -93,66 +92,30 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
     @classmethod
-    def of(
-        cls,
-        storage: Rows,
-        call: Call | None = None,
-        *,
-        received: Sequence[int] | None = None,
-        base: bool = False,
-        scales: Floats | None = None,
-        group: Group = ALONE,
-        watch: Callable[[float], None] | None = None,
-    ) -> Self:
-        """The rows of a storage.
-
-        Parameters
-        ----------
-        storage : Rows
-        call : Call, optional
-        received : sequence of int, optional
-            The index of each row among the updates as received.
-        base : bool
-            Whether the last row of the storage is a base that all others are differences to.
-        scales : array, optional
-            With a base: a factor for each difference.
-        group : Group
-            The processes that share the call.
-        watch : callable, optional
-            Called after each range with its share of all coordinates.
-        """
-        rows = tuple(range(storage.n - base)) if received is None else tuple(received)
-        return cls._of_reader(Reader(storage, rows, group, watch, base=base, scales=scales), call or Call())
+    def of(cls, storage: Rows, call: Call | None = None) -> Self:
+        """The rows of a storage."""
+        return cls.arrived(Arrival.of(storage), call)
 
     @classmethod
     def arrived(cls, arrival: Arrival, call: Call | None = None) -> Self:
         """The updates of an arrival whose structure is sound."""
-        reader = Reader(
-            arrival.storage,
-            arrival.received,
-            arrival.group,
-            arrival.watch,
-            base=arrival.base,
-            scales=arrival.scales,
-            tensors=arrival.tensors,
-        )
-        return cls._of_reader(reader, call or Call())
+        return cls._of_reader(Reader(arrival), call or Call())
 
     @classmethod
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
-        if not reader.base:
+        if not reader.arrival.base:
             return cls(reader, None, reader, call)
-        n, rows = reader.n - 1, Differences(reader)
-        if reader.scales is None:
+        n, rows, scales = reader.n - 1, Differences(reader), reader.arrival.scales
+        if scales is None:
             return cls(reader, None, rows, call, places=np.arange(n))
-        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(reader.scales, 0.0))
+        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
 
     # What this view is made of.
 
     @cached_property
     def basis(self) -> Basis:
         """The rows that these are combinations of. Made on first use: columnwise rules need none."""
-        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.base else None)
+        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.arrival.base else None)
 
     @property
     def weights(self) -> Floats:

@@ -16,15 +16,16 @@ import torch.distributed as dist
 
 from mixtailor._checks import refuse
 from mixtailor._types import Integers
-from mixtailor.engines.distributed.alike import computing, host
 from mixtailor.engines.distributed.exchange import Exchange, Form
+from mixtailor.engines.distributed.hosts import computing, host
 from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
 from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.engines.distributed.wrappers import is_dtensor
 from mixtailor.kernels import threads
 from mixtailor.mixing.entropy import KEY_BYTES, SystemEntropy
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.rules.request import KeySource, OnFault
 from mixtailor.updates.reader import only_row
 

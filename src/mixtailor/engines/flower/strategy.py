@@ -24,8 +24,8 @@ from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import as_rule
 from mixtailor.rules.part import walk
+from mixtailor.rules.plain import as_rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 

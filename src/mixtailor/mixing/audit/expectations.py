@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from mixtailor._checks import plural
 from mixtailor.mixing.audit.entries import BEGINNING, Commitment, Drawn, Expected
 from mixtailor.mixing.audit.merkle import Proof
-from mixtailor.mixing.audit.order import Line
+from mixtailor.mixing.audit.order import LogLine
 
 
-def check_expectations(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
+def check_expectations(lines: Sequence[LogLine]) -> tuple[list[str], list[str]]:
     """What is wrong with who was expected and who was absent, and what is worth knowing."""
     problems: list[str] = []
     expected: dict[int, Expected] = {}
@@ -60,7 +60,9 @@ def check_expectations(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
     return problems, notes
 
 
-def check_receipts(lines: Sequence[Line], first: Commitment, receipts: Iterable[Proof]) -> tuple[list[str], list[str]]:
+def check_receipts(
+    lines: Sequence[LogLine], first: Commitment, receipts: Iterable[Proof]
+) -> tuple[list[str], list[str]]:
     """A sentence for each receipt that does not agree with the log, and a note on those that are missing."""
     entries = {line.hash: line.entry for line in lines}
     expected = {line.entry.round: line for line in reversed(lines) if isinstance(line.entry, Expected)}
@@ -94,7 +96,7 @@ def check_receipts(lines: Sequence[Line], first: Commitment, receipts: Iterable[
     return problems, [note]
 
 
-def _misplaced(receipt: Proof, entry: Drawn, line: Line | None, whose: str) -> list[str]:
+def _misplaced(receipt: Proof, entry: Drawn, line: LogLine | None, whose: str) -> list[str]:
     """Whether a receipt has the place that the expected workers give it: then nobody else can have that leaf."""
     asked = None if line is None or not isinstance(line.entry, Expected) else line.entry
     if receipt.expectation != (BEGINNING if line is None or asked is None else line.hash):

@@ -1,4 +1,4 @@
-"""The writer of the log: commit, draw after the rows are in hand, write it down, answer, and reveal at the end."""
+"""The writer of the log: commit, draw after the rows are in hand, write it down, return, and reveal at the end."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ class AuditTrail:
     def _check_usable(self, *, closing: bool = False) -> None:
         if self._closed:
             raise RuntimeError(
-                "This log is closed and its secret revealed: a draw from it could be predicted. Start anew."
+                "This log is closed and its secret revealed: a draw from it could be predicted. Start a new log."
             )
         if self._log is None:
             raise RuntimeError(f"This audit trail was released. Go on with AuditTrail.resume({self._path!r}).")

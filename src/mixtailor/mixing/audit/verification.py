@@ -13,7 +13,7 @@ from mixtailor.mixing.audit.derivation import drawn_index, eligible, input_of, p
 from mixtailor.mixing.audit.entries import Closing, Commitment, Drawn, EntryError, Resumed, decode, hash_of
 from mixtailor.mixing.audit.expectations import check_expectations, check_receipts
 from mixtailor.mixing.audit.merkle import Proof, is_hash
-from mixtailor.mixing.audit.order import Line, order_problems
+from mixtailor.mixing.audit.order import LogLine, order_problems
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of
 from mixtailor.mixing.audit.store import LongLineError, lines_of
 
@@ -147,8 +147,8 @@ def verify(
     return Report(path, tuple(problems), tuple(notes), lines[0].hash, first.run, first.version, draws, closed)
 
 
-def _read(path: str) -> tuple[list[Line], list[str]]:
-    lines: list[Line] = []
+def _read(path: str) -> tuple[list[LogLine], list[str]]:
+    lines: list[LogLine] = []
     problems: list[str] = []
     try:
         for number, line in enumerate(lines_of(path)):
@@ -158,10 +158,10 @@ def _read(path: str) -> tuple[list[Line], list[str]]:
                 )
                 break
             try:
-                lines.append(Line(number, decode(line), hash_of(line)))
+                lines.append(LogLine(number, decode(line), hash_of(line)))
             except EntryError as error:
                 problems.append(f"Line {number} is not an entry: {error}. It was changed or inserted.")
-                lines.append(Line(number, None, hash_of(line)))
+                lines.append(LogLine(number, None, hash_of(line)))
     except LongLineError as error:
         problems.append(f"Line {len(lines)} {error}: the rest was not read.")
     except OSError as error:
@@ -199,7 +199,7 @@ def _commitment_problems(
     return problems
 
 
-def _closing(lines: Sequence[Line], first: Commitment) -> tuple[bytes | None, list[str]]:
+def _closing(lines: Sequence[LogLine], first: Commitment) -> tuple[bytes | None, list[str]]:
     closings = [(line.number, line.entry) for line in lines if isinstance(line.entry, Closing)]
     if not closings:
         return None, [
@@ -229,7 +229,7 @@ def _closing(lines: Sequence[Line], first: Commitment) -> tuple[bytes | None, li
 
 
 def _draws(
-    lines: Sequence[Line], first: Commitment, secret: bytes | None
+    lines: Sequence[LogLine], first: Commitment, secret: bytes | None
 ) -> tuple[tuple[VerifiedDraw, ...], list[str]]:
     problems: list[str] = []
     known: dict[int, Drawn] = {}
@@ -281,7 +281,7 @@ def _draws(
     return tuple(verified.values()), problems
 
 
-def _notes(lines: Sequence[Line], first: Commitment) -> list[str]:
+def _notes(lines: Sequence[LogLine], first: Commitment) -> list[str]:
     def of(kind: type[_Kind]) -> list[_Kind]:
         return [line.entry for line in lines if isinstance(line.entry, kind)]
 

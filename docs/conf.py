@@ -63,6 +63,8 @@ CONTENTS = {
                 "engines/flower",
                 "engines/distributed",
                 "engines/frameworks",
+                "engines/torchft",
+                "engines/flare",
                 "engines/private",
                 "engines/files",
                 "cli",

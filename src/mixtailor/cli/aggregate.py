@@ -14,6 +14,7 @@ from mixtailor.cli._output import Json, after_writing, say, show_json
 from mixtailor.cli._progress import Readings
 
 if TYPE_CHECKING:
+    from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
     from mixtailor.rules import Rule
 
@@ -25,7 +26,7 @@ def command(
         list[Path],
         typer.Argument(
             help="One file per worker, or one folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
-            "(.pt, .pth, .bin); no pickled objects.",
+            "(.pt, .pth, .bin); no pickled objects. Or one folder of Hugging Face per worker, an adapter or a model.",
             metavar="FILES",
         ),
     ],
@@ -65,6 +66,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    from mixtailor.cli._folders import without, written_folder
     from mixtailor.cli._weights import read_weights
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
     from mixtailor.mixing.mixtailor import warn_not_robust
@@ -76,16 +78,22 @@ def command(
     warn_not_robust(chosen)
     if f is not None:
         check_tolerates(chosen, f, len(files))
-    check_out(out, [*files, *others])
+    configs = _configs(files, out)
+    if configs is None:
+        check_out(out, [*files, *others])
     if memory is not None:
         _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
     given = None if weights is None else read_weights(weights, files)
     opened = _opened(files, base, out)
+    arrival = opened.arrival if configs is None else without(opened.arrival, configs.faults)
     with _progress() as readings:
-        watched = replace(opened.arrival, watch=readings.add)
+        watched = replace(arrival, watch=readings.add)
         names = [path.name for path in files]
         result = chosen.aggregate(watched, workers=names, reference=reference, weights=given, cap=cap, share=share)
-    write(out, result.update, opened.halves)
+    if configs is None:
+        write(out, result.update, opened.halves)
+    else:
+        written_folder(out, files[0], configs, lambda path: write(path, result.update, opened.halves))
     if memory is not None:
         chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
     passes = round(readings.passes, 2)
@@ -102,19 +110,32 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     A folder among other files is one update that cannot be read: a worker that puts a folder in the place of its file
     must not count as many workers. For the same reason, what is no regular file in a folder counts as an update.
     """
+    from mixtailor.cli._folders import inside as folders_in
+    from mixtailor.storage.files.folders import is_model_folder
     from mixtailor.storage.files.formats import SUFFIXES
 
-    if len(given) > 1 or not given[0].is_dir():
+    if len(given) > 1 or not given[0].is_dir() or is_model_folder(given[0]):
         return list(given)
     folder = given[0]
     for other in others:
         if other.resolve().parent == folder.resolve():
             refuse(f"The folder {str(folder)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
     inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
-    inside = [file for file in inside if not file.name.startswith(".")]
+    inside = [file for file in inside if not file.name.startswith(".")] or folders_in(folder)
     if not inside:
-        refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}.")
+        refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
     return inside
+
+
+def _configs(files: Sequence[Path], out: Path) -> "Configs | None":
+    """What folders of Hugging Face say of themselves; None where updates are files."""
+    from mixtailor.cli._folders import Configs, check_folder_out
+    from mixtailor.storage.files.folders import is_model_folder
+
+    if 2 * sum(is_model_folder(path) for path in files) <= len(files):
+        return None
+    check_folder_out(out)
+    return Configs(files)
 
 
 def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
@@ -134,7 +155,8 @@ def _opened(files: Sequence[Path], base: Path | None, out: Path) -> "Opened":
     from mixtailor.intake.files import open_files
 
     opened = open_files(files, base)
-    check_names(out, named=opened.named)
+    if out.suffix:
+        check_names(out, named=opened.named)
     return opened
 
 

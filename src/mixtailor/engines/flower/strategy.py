@@ -12,12 +12,13 @@ from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from mixtailor._checks import check_count, check_fraction, check_positive, listing, plural, refuse
+from mixtailor.engines.claims import MOST_EXAMPLES
 from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_mixing, refuse_sums, refuse_wrapper
-from mixtailor.engines.flower.rehearsal import rehearse
 from mixtailor.engines.flower.replies import Claims, Collected, answers, check_reference, collect, readable
+from mixtailor.engines.rehearsal import rehearse
 from mixtailor.engines.sources import source_of, trails_of
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SeededEntropy
@@ -32,8 +33,6 @@ __all__ = ["RobustStrategy", "Tracker"]
 
 # A child of Flower's own logger, so that its handlers and its log upload apply.
 _log = logging.getLogger("flwr.mixtailor")
-# The most examples that a client can claim before the claim is taken for a lie.
-MOST_EXAMPLES = 1e9
 FAILURE = 1e-6
 
 

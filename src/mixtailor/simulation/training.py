@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor._files import atomic_write
 from mixtailor.attacks import Attack
-from mixtailor.memory import Memory
+from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Reputation, as_rule
 from mixtailor.simulation import checkpoint
@@ -29,6 +29,7 @@ from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
 from mixtailor.simulation.records import LAST, Records, Tally, last_trained
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream
@@ -127,6 +128,9 @@ class Simulation:
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
         ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
 
+    rollback : Rollback, optional
+        When the server steps back; never by default.
+
     Examples
     --------
     >>> from mixtailor import Krum
@@ -159,11 +163,12 @@ class Simulation:
         tracker: Tracker | None = None,
         states: int = 0,
         resamples: int = 10,
+        rollback: Rollback | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
         data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
         check_objects(attack, partition)
-        if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
+        if isinstance(rule, Keeping):  # runs repeat, and do not learn from one another
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
         network = build(model, data, seed=settings.seed)
@@ -189,7 +194,10 @@ class Simulation:
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
         self._tracker = tracker
-        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
+        more = () if rollback is None else (rollback.reset(),)
+        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout, *more))
+        self._rollback = rollback
+        self._own_batch = self._trusted or (rollback is not None and rollback.source == "held-out")
         self._round, self._tally = 0, Tally()
         self._called: set[str] = set()  # rules that have been called in this process, which compiled what they need
         self._diverged: int | None = None
@@ -235,11 +243,15 @@ class Simulation:
         lying = set(byzantine)
         honest = [worker for worker in workers if worker not in lying]
         own = list(byzantine) if self._computes_own() else []
-        computing = [*honest, *own, *([self.settings.n] if self._trusted else [])]
+        computing = [*honest, *own, *([self.settings.n] if self._own_batch else [])]
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
+        if self._rollback is not None:
+            f = self.rule.tolerates(len(workers))
+            if self._rollback.after(losses, len(honest), len(byzantine), f, self._server):
+                return tally.stepped_back()
         if not bool(torch.isfinite(correct.sum())) and int(torch.isfinite(correct).all(1).sum()) < 2:
             self._diverged = round
             tally.rounds += 1
@@ -329,7 +341,8 @@ class Simulation:
             "momenta": self._workers.momenta,
             "previous": self._previous,
             "memory": self._adversary.memory,
-            "remembered": self.rule.state() if isinstance(self.rule, Memory) else None,
+            "remembered": self.rule.state() if isinstance(self.rule, Keeping) else None,
+            "rollback": None if self._rollback is None else self._rollback.state(),
             "entropy": self._entropy.state(),
             "tally": self._tally.state(),
             "records": self._records.length,
@@ -365,8 +378,10 @@ class Simulation:
         self._previous = None if state["previous"] is None else state["previous"].to(where)
         self._round, self._diverged = state["round"], state["diverged"]
         self._adversary.memory = state["memory"]
-        if isinstance(self.rule, Memory):
+        if isinstance(self.rule, Keeping):
             self.rule.restore(state["remembered"])
+        if self._rollback is not None:
+            self._rollback.restore(state["rollback"], where)
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])

@@ -59,6 +59,7 @@ CONTENTS = {
             [
                 "choosing",
                 "memory",
+                "one-round",
                 "engines/index",
                 "engines/flower",
                 "engines/distributed",

@@ -70,7 +70,8 @@ def signature(kind: type[Any]) -> str:
 def coefficient(entry: Any) -> str:
     """The coefficient as a formula, and whose it is where it is not published."""
     if not entry.coefficient:
-        return NONE_PUBLISHED
+        stated = getattr(entry.kind, "coefficient", None)  # of a rule around another
+        return NONE_PUBLISHED if stated is None else code(stated) + " (ours)"
     return code(entry.coefficient) + (" (ours)" if getattr(entry.kind, "kappa_is_ours", False) else "")
 
 

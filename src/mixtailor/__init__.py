@@ -8,7 +8,7 @@ from mixtailor._version import __version__
 if TYPE_CHECKING:
     from mixtailor import attacks, theory
     from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
-    from mixtailor.memory import Memory, recommended
+    from mixtailor.memory import Guarded, Memory, recommended
     from mixtailor.mixing import (
         AuditTrail,
         Entropy,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SMEA,
         Aggregation,
         Aksel,
+        Bounded,
         Bulyan,
         CenteredClipping,
         Comed,
@@ -63,6 +64,7 @@ __all__ = [
     "Aggregation",
     "Aksel",
     "AuditTrail",
+    "Bounded",
     "Bucketing",
     "Bulyan",
     "CenteredClipping",
@@ -73,6 +75,7 @@ __all__ = [
     "FLTrust",
     "FaultError",
     "GeometricMedian",
+    "Guarded",
     "Krum",
     "Meamed",
     "Mean",
@@ -111,7 +114,7 @@ __all__ = [
 # takes longer to load than help may take.
 _PLACES = {
     "_checks": ("FaultError", "MissingPackageError", "NotRobustWarning"),
-    "memory": ("Memory", "recommended"),
+    "memory": ("Guarded", "Memory", "recommended"),
     "mixing": ("AuditTrail", "Entropy", "MixTailor", "SeededEntropy", "SystemEntropy", "default_pool", "paper_pool"),
     "mixing.registry": ("make_rule",),
     "preaggregation": ("ARC", "NNM", "Bucketing", "Clipping", "PreAggregation", "Resampling", "SimilarityFilter"),

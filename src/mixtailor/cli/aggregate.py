@@ -139,11 +139,11 @@ def _configs(files: Sequence[Path], out: Path) -> "Configs | None":
 
 
 def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
-    from mixtailor.memory import Memory
+    from mixtailor.memory import Keeping
 
     if path.resolve() in [file.resolve() for file in inputs]:
         refuse(f"--memory needs a file of its own, and {path.name!r} is another file of this call.")
-    if not isinstance(rule, Memory):
+    if not isinstance(rule, Keeping):
         refuse(f"--memory needs a rule that remembers, and {rule!r} does not. Give --rule recommended.")
     if path.exists():
         rule.load(path)

@@ -21,7 +21,7 @@ from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.plain import as_rule
-from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
+from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Simulation
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
@@ -150,6 +150,7 @@ def simulation_of(
         folder=folder,
         progress=progress,
         tracker=tracker,
+        rollback=None if config.rollback is None else Rollback(config.rollback),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
         **({} if filming is None else {"frames": filming}),
@@ -205,10 +206,11 @@ def make_attack(given: str | Named, *, rule: Rule, classes: int, rounds: int | N
     }
     for key in {"attack", "other"} & set(table):
         table[key] = make_attack(table[key], rule=rule, classes=classes, rounds=rounds)
-    if kind is attacks.Schedule and rounds is not None and isinstance(share := table.get("start"), float):
+    when = {attacks.Schedule: "start", attacks.Blow: "watch"}.get(kind)  # type: ignore[call-overload]  # None elsewhere
+    if when is not None and rounds is not None and isinstance(share := table.get(when), float):
         if not 0.0 <= share < 1.0:
-            refuse(f"'schedule' needs start as a round, or as a share of the rounds below 1, and got {share}.")
-        table["start"] = int(share * rounds)
+            refuse(f"{name!r} needs {when} as a round, or as a share of the rounds below 1, and got {share}.")
+        table[when] = int(share * rounds)
     if table.get("target") == "server" or ("target" in needed and "target" not in table):
         table["target"] = rule
     if "classes" in inspect.signature(kind).parameters:

@@ -18,6 +18,7 @@ from mixtailor.simulation.published import data_folder
 from mixtailor.simulation.randomness import seeded
 from mixtailor.simulation.rates import RATES, Constant, Cosine, Inverse, Rate, Steps
 from mixtailor.simulation.recorded_states import Recorder, read_states
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.simulation.training import Outcome, Simulation
@@ -39,6 +40,7 @@ __all__ = [
     "Outcome",
     "Rate",
     "Recorder",
+    "Rollback",
     "Settings",
     "Simulation",
     "Steps",

@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor._files import atomic_write
 from mixtailor.attacks import Attack
-from mixtailor.memory import Memory
+from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Reputation, as_rule
 from mixtailor.simulation import checkpoint
@@ -30,6 +30,7 @@ from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
 from mixtailor.simulation.records import LAST, Records, Tally, last_trained
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream
@@ -131,6 +132,9 @@ class Simulation:
         How many rounds to film for the player of the report: the updates in two dimensions, and what each rule makes
         of them. They go to ``frames.jsonl`` in the folder, a few kilobytes each.
 
+    rollback : Rollback, optional
+        When the server steps back; never by default.
+
     Examples
     --------
     >>> from mixtailor import Krum
@@ -164,11 +168,12 @@ class Simulation:
         states: int = 0,
         resamples: int = 10,
         frames: int | Filming = 0,
+        rollback: Rollback | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
         data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
         check_objects(attack, partition)
-        if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
+        if isinstance(rule, Keeping):  # runs repeat, and do not learn from one another
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
         network = build(model, data, seed=settings.seed)
@@ -196,7 +201,10 @@ class Simulation:
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
         self._tracker = tracker
-        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
+        more = () if rollback is None else (rollback.reset(),)
+        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout, *more))
+        self._rollback = rollback
+        self._own_batch = self._trusted or (rollback is not None and rollback.source == "held-out")
         self._round, self._tally = 0, Tally()
         self._called: set[str] = set()  # rules that have been called in this process, which compiled what they need
         self._diverged: int | None = None
@@ -243,13 +251,17 @@ class Simulation:
         lying = set(byzantine)
         honest = [worker for worker in workers if worker not in lying]
         own = list(byzantine) if self._computes_own() else []
-        computing = [*honest, *own, *([self.settings.n] if self._trusted else [])]
+        computing = [*honest, *own, *([self.settings.n] if self._own_batch else [])]
         # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
-        room = None if own or self._trusted or not byzantine else self._room_for(len(workers))
+        room = None if own or self._own_batch or not byzantine else self._room_for(len(workers))
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
+        if self._rollback is not None:
+            f = self.rule.tolerates(len(workers))
+            if self._rollback.after(losses, len(honest), len(byzantine), f, self._server):
+                return tally.stepped_back()
         sound = bool(torch.isfinite(correct.sum()))
         if not sound and int(torch.isfinite(correct).all(1).sum()) < 2:
             self._diverged = round
@@ -351,7 +363,8 @@ class Simulation:
             "momenta": self._workers.momenta,
             "previous": self._previous,
             "memory": self._adversary.memory,
-            "remembered": self.rule.state() if isinstance(self.rule, Memory) else None,
+            "remembered": self.rule.state() if isinstance(self.rule, Keeping) else None,
+            "rollback": None if self._rollback is None else self._rollback.state(),
             "entropy": self._entropy.state(),
             "tally": self._tally.state(),
             "records": self._records.length,
@@ -387,8 +400,10 @@ class Simulation:
         self._previous = None if state["previous"] is None else state["previous"].to(where)
         self._round, self._diverged = state["round"], state["diverged"]
         self._adversary.memory = state["memory"]
-        if isinstance(self.rule, Memory):
+        if isinstance(self.rule, Keeping):
             self.rule.restore(state["remembered"])
+        if self._rollback is not None:
+            self._rollback.restore(state["rollback"], where)
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])

@@ -45,6 +45,7 @@ from mixtailor.theory.intersections import (
 )
 from mixtailor.theory.kappa import KappaBound, kappa_lower_bound
 from mixtailor.theory.moments import Moments, estimate_moments, moment_constant
+from mixtailor.theory.one_round import OneRound, one_round
 from mixtailor.theory.robust_tailor import RobustTailor
 from mixtailor.theory.sampling import f_for_sampling, least_sample, local_error, sampling_failure
 from mixtailor.theory.schedules import PowerSchedule, StepSizes, check_step_sizes
@@ -68,6 +69,7 @@ __all__ = [
     "LambdaIntersection",
     "MixtureCondition",
     "Moments",
+    "OneRound",
     "Overstated",
     "PoolCost",
     "PowerSchedule",
@@ -106,6 +108,7 @@ __all__ = [
     "moment_constant",
     "multi_krum_coefficient",
     "no_regret",
+    "one_round",
     "overstated_f",
     "payoff",
     "pool_cost",

@@ -13,10 +13,10 @@ from mixtailor.memory.keeping import Keeping
 from mixtailor.memory.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, check_inner
+from mixtailor.rules.base import Rule
 from mixtailor.rules.bounded import Bounded, check_one_f, check_slack, scale_of, shortened
 from mixtailor.rules.part import Asks
-from mixtailor.rules.plain import as_rule
+from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.request import RequestKeywords
 from mixtailor.updates import Point, Updates
 
@@ -63,8 +63,8 @@ class Guarded(Keeping):
     Notes
     -----
     The past has a say after five rounds. Where honest updates really become longer, by more than the growth within half
-    a window, their mean is shortened until the median has followed, w/2 rounds later: training is slower there, and goes
-    in the same direction. No coefficient is declared, since the variance of one round says nothing about the
+    a window, their mean is shortened until the median has followed, w/2 rounds later: training is slower there, and
+    goes in the same direction. No coefficient is declared, since the variance of one round says nothing about the
     rounds before; while the past does not bind, that of `Bounded` holds.
 
     The state has one number for each round of the window, beside what a `Memory` inside keeps.

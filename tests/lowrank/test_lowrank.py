@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.cli import main
 from mixtailor.lowrank import Factors, aggregate_low_rank, read_adapter, truncated, write_adapter
 from mixtailor.lowrank.factors import products
 
@@ -190,3 +191,35 @@ def test_other_adapters_are_refused(tmp_path: Path, config: dict[str, Any], word
     (folder / "adapter_config.json").write_text(json.dumps(settings | config))
     with pytest.raises(ValueError, match=words):
         read_adapter(folder)
+
+
+# On the command line.
+
+
+def test_aggregate_lora(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nine folders: one far away, one of another method, one for another model. The result is that of the others."""
+    pytest.importorskip("typer")
+    updates = _updates(hostile=1)
+    for place, update in enumerate(updates):
+        _folder(tmp_path / f"site-{place}", update, base_model_name_or_path="other" if place == 2 else "tiny")
+    (tmp_path / "site-1" / "adapter_config.json").write_text("{}")
+    folders = [str(tmp_path / f"site-{place}") for place in range(9)]
+    options = ["--rule", "multi_krum", "--f", "3", "--lora", "0", "-o", str(tmp_path / "out")]
+    assert main(["aggregate", *folders, *options]) == 0
+    said = capsys.readouterr().out
+    assert "site-1" in said and "for the model other" in said
+    found = read_adapter(tmp_path / "out")
+    assert found.config["base_model_name_or_path"] == "tiny"
+    kept = [read_adapter(folder).layers for place, folder in enumerate(folders) if place not in (1, 2)]
+    rows = np.stack([_dense({name: layers[f"base_model.model.{name}"] for name in SHAPES}) for layers in kept])
+    result = _dense({name: found.layers[f"base_model.model.{name}"] for name in SHAPES})
+    assert np.allclose(result, mt.MultiKrum(f=2)(rows), atol=1e-4) and np.abs(result).max() < 100
+
+
+def test_aggregate_lora_alone(tmp_path: Path) -> None:
+    """Other inputs and an output that exists are refused."""
+    pytest.importorskip("typer")
+    folder = _folder(tmp_path / "site", _update(np.random.default_rng(0), 2))
+    given = ["aggregate", str(folder), "--rule", "geometric_median", "--lora", "2"]
+    assert main([*given, "-o", str(tmp_path)]) == 1
+    assert main([*given, "-o", str(tmp_path / "out"), "--base", str(folder)]) == 2

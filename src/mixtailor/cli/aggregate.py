@@ -1,11 +1,12 @@
 """``mixtailor aggregate``."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,8 @@ from mixtailor.cli._progress import Readings
 if TYPE_CHECKING:
     from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
-    from mixtailor.rules import Rule
+    from mixtailor.lowrank import Adapter
+    from mixtailor.rules import Aggregation, Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
@@ -63,6 +65,14 @@ def command(
     share: Annotated[
         float | None, typer.Option(help="How much of the whole weight may be Byzantine; by default the f heaviest.")
     ] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(
+            metavar="RANK",
+            help="For folders of LoRA adapters: aggregate the products of their factors, with this rank in the result. "
+            "0 stacks the factors, and loses nothing.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
@@ -78,6 +88,11 @@ def command(
     warn_not_robust(chosen)
     if f is not None:
         check_tolerates(chosen, f, len(files))
+    if lora is not None:
+        if others:
+            raise typer.BadParameter("--lora takes no --base, --reference, --memory and --weights.")
+        _say(_aggregate_lora(files, chosen, lora, out), files, out, as_json)
+        return
     configs = _configs(files, out)
     if configs is None:
         check_out(out, [*files, *others])
@@ -97,11 +112,50 @@ def command(
     if memory is not None:
         chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
     passes = round(readings.passes, 2)
+    _say(result, files, out, as_json, passes)
+
+
+def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool, passes: float | None = None) -> None:
     with after_writing(out):
         if as_json:
-            show_json({"out": str(out), "passes": passes, "files": [str(path) for path in files], **result.summary()})
+            counted = {} if passes is None else {"passes": passes}
+            show_json({"out": str(out), **counted, "files": [str(path) for path in files], **result.summary()})
         else:
-            say(f"{result}\n  passes       {passes:g} over the files\n  written to   {shown(out)}")
+            read = "" if passes is None else f"\n  passes       {passes:g} over the files"
+            say(f"{result}{read}\n  written to   {shown(out)}")
+
+
+def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
+    from mixtailor.cli._folders import check_folder_out, complete_folder
+    from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
+
+    check_folder_out(out)
+    adapters: list[Adapter] = []
+    faults: dict[int, str] = {}
+    for place, folder in enumerate(folders):
+        try:
+            adapters.append(read_adapter(folder))
+        except ValueError as fault:
+            adapters.append(Adapter({}, {}))
+            faults[place] = str(fault).rstrip(".")
+    if len(faults) == len(folders):
+        refuse(f"None of these {len(folders)} folders can be read. The first: {faults[0]}.")
+    config = _common_config(adapters, faults)
+    names, layers = [path.name for path in folders], [each.layers for each in adapters]
+    result = aggregate_low_rank(rule, layers, workers=names, rank=rank or None, faults=faults)
+    with complete_folder(out) as folder:
+        write_adapter(folder, result.update, config)
+    return result
+
+
+def _common_config(adapters: "Sequence[Adapter]", faults: dict[int, str]) -> "Mapping[str, Any]":
+    """The configuration of the first adapter for the model that most are for; those for another are faulty."""
+    models = [each.config.get("base_model_name_or_path") for each in adapters]
+    (most, _), *_ = Counter(str(model) for place, model in enumerate(models) if place not in faults).most_common()
+    for place, model in enumerate(models):
+        if str(model) != most:
+            faults.setdefault(place, f"for the model {shown(model)}, where most are for {shown(most)}")
+    return next(each.config for place, each in enumerate(adapters) if place not in faults)
 
 
 def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:

@@ -22,6 +22,7 @@ def aggregate_low_rank(
     *,
     workers: Sequence[object] | None = None,
     rank: int | None = None,
+    faults: Mapping[int, str] | None = None,
     entropy: KeySource | None = None,
 ) -> Aggregation:
     """Aggregate the products of factors, without forming a product.
@@ -42,6 +43,8 @@ def aggregate_low_rank(
     rank : int, optional
         The rank that the layers of the result get, at most. Without it they are stacked, and their rank is the sum of
         the ranks of the updates with a weight.
+    faults : mapping, optional
+        Updates that are known to be faulty: their places, and why.
     entropy : KeySource, optional
         Where randomness comes from; the operating system by default.
 
@@ -67,28 +70,28 @@ def aggregate_low_rank(
     names = tuple(workers) if workers is not None else ()
     if names and len(names) != len(updates):
         refuse(f"{len(updates)} updates came with {len(names)} names.")
-    read = [_read(update) for update in updates]
+    read = [(faults or {}).get(place) or _read(update) for place, update in enumerate(updates)]
     common = Counter(_outline(each) for each in read if isinstance(each, dict)).most_common(1)
     found = [_fault(each, common[0][0] if common else ()) for each in read]
-    faults = {place: reason for place, reason in enumerate(found) if reason is not None}
-    kept = [each for place, each in enumerate(read) if place not in faults]
+    reasons = {place: reason for place, reason in enumerate(found) if reason is not None}
+    kept = [each for place, each in enumerate(read) if place not in reasons]
     n, tolerated = len(read), rule.tolerates(len(read))
-    if len(faults) > tolerated or not kept:
+    if len(reasons) > tolerated or not kept:
         raise FaultError(
-            f"{len(faults)} of {n} updates prove a fault ({listing(_name(names, place) for place in faults)}), and "
+            f"{len(reasons)} of {n} updates prove a fault ({listing(_name(names, place) for place in reasons)}), and "
             f"f = {tolerated}. Raise f, or look at these workers.",
-            tuple(faults),
+            tuple(reasons),
         )
     inner = products(kept)  # type: ignore[arg-type]  # what could not be read is among the faults
-    weights, drawn = decided_from_numbers(rule.lowered(len(kept), len(faults)), {}, inner, None, entropy)
+    weights, drawn = decided_from_numbers(rule.lowered(len(kept), len(reasons)), {}, inner, None, entropy)
     result, lost = combined(kept, weights), 0.0  # type: ignore[arg-type]  # as above
     if rank is not None:
         for name, factors in result.items():
             result[name], left_out = truncated(factors, rank)
             lost = float(np.hypot(lost, left_out))
     every = np.zeros(n)
-    every[[place for place in range(n) if place not in faults]] = weights
-    removed = tuple(Quarantined(place, _name(names, place), reason) for place, reason in faults.items())
+    every[[place for place in range(n) if place not in reasons]] = weights
+    removed = tuple(Quarantined(place, _name(names, place), reason) for place, reason in reasons.items())
     return Aggregation(result, drawn, n, weights=every, quarantined=removed, facts={"error": lost}, workers=names)
 
 

@@ -33,7 +33,7 @@ def command(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the answer goes, in any of these formats; replaced in one step.")
+        Path, typer.Option("-o", "--out", help="Where the result goes, in any of these formats; replaced in one step.")
     ],
     rule: Annotated[
         str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum(p=3)'. See: mixtailor rules")

@@ -139,7 +139,7 @@ class Adversary:
         return rows, made.facts
 
     def observe(self, answer: torch.Tensor) -> None:
-        """The server's answer of this round, which everybody sees."""
+        """The server's result of this round, which everybody sees."""
         observe = getattr(self.memory, "observe", None)
         if observe is not None:
             observe(answer)

@@ -17,7 +17,7 @@ __all__ = ["Batches"]
 
 
 class Batches:
-    """Batches of the workers' own examples, each example once per epoch, in an order drawn anew for each epoch.
+    """Batches of the workers' own examples, each example once per epoch, in an order drawn again for each epoch.
 
     Worker i reads an endless sequence: its examples in one random order, then in another. Batch number t is the t-th
     run of `size` of them, so a batch may end one epoch and begin the next, and a worker with fewer examples than

@@ -57,7 +57,7 @@ class Tally:
     lying : Counter
         How often each worker was Byzantine.
     byzantine_weight : float
-        The sum over rounds of the weight that Byzantine rows had in the answer, where it is a combination of rows.
+        The sum over rounds of the weight that Byzantine rows had in the result, where it is a combination of rows.
     reputation : Reputation
         The account of every worker. Distances that cost a reading are asked for where `rows` are given.
     """

@@ -147,7 +147,7 @@ class Simulation:
 
     Notes
     -----
-    A rule that finds more faulty rows than it withstands skips the round, and the records count it. Where no honest
+    A rule that finds more faulty rows than it tolerates skips the round, and the records count it. Where no honest
     update is finite any more, training has diverged: the weights stay as they are, and so does their accuracy.
     """
 

@@ -13,7 +13,7 @@ from mixtailor.theory.bounds import (
 )
 from mixtailor.theory.certificate import AttackVerdict, Certificate, RuleVerdict
 from mixtailor.theory.certify import certify
-from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
+from mixtailor.theory.clusters import EffectiveSize, cluster_products, cluster_results
 from mixtailor.theory.coefficients import (
     KrumBounds,
     Overstated,
@@ -83,8 +83,8 @@ __all__ = [
     "breakdown",
     "certify",
     "check_step_sizes",
-    "cluster_answers",
     "cluster_products",
+    "cluster_results",
     "comed_lambda_bound",
     "compare_krum_bounds",
     "convergence_condition",

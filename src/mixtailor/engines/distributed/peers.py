@@ -1,7 +1,7 @@
 """Peers: every rank is worker and aggregator, as in plain data-parallel training.
 
 Sound against faulty gradients and poisoned data on honest hosts. NOT sound against a compromised rank: it computes a
-slice of everybody's answer.
+slice of everybody's result.
 """
 
 from collections import Counter
@@ -46,15 +46,15 @@ def robust_all_reduce(
     entropy: KeySource | None = None,
     on_fault: OnFault = "raise",
 ) -> Aggregation:
-    """Replace every rank's tensor by the rule's answer on all of them: `all_reduce` by a robust rule.
+    """Replace every rank's tensor by the rule's result on all of them: `all_reduce` by a robust rule.
 
-    Ranks exchange slices (`all_to_all`), each aggregates all rows of its slice, and the answers are gathered. Row i is
+    Ranks exchange slices (`all_to_all`), each aggregates all rows of its slice, and the results are gathered. Row i is
     rank i of the group. All ranks call it with the same rule.
 
     Parameters
     ----------
     tensor : Tensor
-        This rank's update, of any shape and floating type; overwritten by the answer.
+        This rank's update, of any shape and floating type; overwritten by the result.
     rule : rule or callable
         What aggregates; a callable from an (n, d) matrix gets whole rows on every rank.
     group : ProcessGroup, optional
@@ -64,7 +64,7 @@ def robust_all_reduce(
     entropy : KeySource, optional
         Where the first rank takes the call's key from: the rule's own source by default.
     on_fault : {"raise", "skip"}
-        What to do when more rows are provably faulty than the rule withstands; "skip" fills the tensor with zeros.
+        What to do when more rows are provably faulty than the rule tolerates; "skip" fills the tensor with zeros.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def robust_all_reduce(
 
     Examples
     --------
-    On a group of one, whose answer is its own row; with more ranks, the call is the same.
+    On a group of one, whose result is its own row; with more ranks, the call is the same.
 
     >>> import mixtailor as mt
     >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -143,7 +143,7 @@ def reduced(
             break
         except _Otherwise as agreed:
             forms, faults = agreed.forms, agreed.faults
-    # A rank whose own vector is the answer is sent nothing.
+    # A rank whose own vector is the result is sent nothing.
     exchange.spread(result.update, only_row(result.weights) if ranks.alike and result.weights is not None else None)
     length, dtype = forms[ranks.shard]
     if (tensor.numel(), tensor.dtype) != (length, dtype):

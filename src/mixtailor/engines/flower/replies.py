@@ -194,9 +194,9 @@ def check_reference(reference: ArrayRecord, model: Model) -> dict[str, Values]:
 
 
 def _sender(message: Message, questions: dict[str, int]) -> int | None:
-    """The client that a message is from. What it says of itself and what it answers must be in accord.
+    """The client that a message is from. What it says of itself and what it results must be in accord.
 
-    For a client that is gone, the SuperLink answers in its own name.
+    For a client that is gone, the SuperLink results in its own name.
     """
     node, question = message.metadata.src_node_id, message.metadata.reply_to_message_id
     if question not in questions or not question:  # messages have no ids before they were sent

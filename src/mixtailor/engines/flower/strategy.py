@@ -257,7 +257,7 @@ class RobustStrategy(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The next model: the rule's answer, or the model as it was where too many replies are bad."""
+        """The next model: the rule's result, or the model as it was where too many replies are bad."""
         if self.fraction_train == 0.0:
             return None, None
         if self._model is None:

@@ -40,7 +40,9 @@ def thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     return early[:: max(1, step)] + late
 
 
-def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | None = None) -> Path:
+def keep_curves(
+    results: Results, folder: str | os.PathLike[str], name: str | None = None, *, unfinished: bool = False
+) -> Path:
     """Add the complete runs of an experiment to its file of curves, and return the file.
 
     Runs that are in the file already stay, unless the same run was made with at least as many rounds.
@@ -53,11 +55,18 @@ def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | No
         Where the files of curves are.
     name : str, optional
         The name of the file, without its ending; that of the experiment by default.
+    unfinished : bool
+        Keep runs that were stopped as well, each as the shorter run that it is; not where a schedule depends on the
+        number of rounds.
     """
     path = Path(folder) / f"{name or results.index['name']}.json"
     runs = {_key(run): run for run in (_read(path) if path.exists() else [])}
-    for result in results.runs:
-        if result.complete and (fresh := _plain(result))["rounds"] >= runs.get(_key(fresh), {"rounds": 0})["rounds"]:
+    ended = [
+        run if run.complete else run.until(int(run.records[-1]["round"])) if unfinished else None
+        for run in results.runs
+    ]
+    for result in filter(None, ended):
+        if (fresh := _plain(result))["rounds"] >= runs.get(_key(fresh), {"rounds": 0})["rounds"]:
             runs[_key(fresh)] = fresh
     lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in sorted(runs.values(), key=_order(results)))
     with atomic_write(path) as file:

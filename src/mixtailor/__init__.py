@@ -1,4 +1,4 @@
-"""Keeps distributed and federated training on course when some of the workers lie."""
+"""Protects distributed and federated training against Byzantine workers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

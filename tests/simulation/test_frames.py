@@ -1,5 +1,6 @@
 """Frames: what a filmed round says, and that filming changes nothing."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,35 @@ def test_frames_are_small_and_found_again(tmp_path: Path) -> None:
     path.write_text("nonsense\n")
     with pytest.raises(ValueError, match="is damaged: a line is no frame"):
         read_frames(tmp_path)
+
+
+DAMAGED = [
+    lambda frame: frame.pop("points"),
+    lambda frame: frame.update(points=[]),
+    lambda frame: frame.update(byzantine=[99]),
+    lambda frame: frame.update(result=[0.0, 1.0]),
+    lambda frame: frame.update(step=["<b>", 0.0, 0.0]),
+    lambda frame: frame.update(weights=[1e999]),
+    lambda frame: frame.update(members={}),
+    lambda frame: frame.update(round=1.5),
+    lambda frame: frame.update(drawn=None),
+    lambda frame: frame["attacker"].update(epsilons=[1.0]),
+    lambda frame: frame["attacker"]["rules"].update({"Mean()": []}),
+]
+
+
+def test_a_damaged_frame_is_refused(tmp_path: Path) -> None:
+    """A page is made of what others recorded, too."""
+    film, _ = filmed(mt.Comed(), 1)
+    path = tmp_path / "frames.jsonl"
+    path.write_text(json.dumps(film.frames.made[0]) + "\n")
+    assert len(read_frames(tmp_path)) == 1
+    for damage in DAMAGED:
+        frame = copy.deepcopy(film.frames.made[0])
+        damage(frame)
+        path.write_text(json.dumps(frame) + "\n")
+        with pytest.raises(ValueError, match="is damaged: a line is no frame"):
+            read_frames(tmp_path)
 
 
 def test_rounds_are_spread_evenly() -> None:

@@ -45,7 +45,7 @@ COMMANDS = {
 }
 
 app = typer.Typer(
-    help="Keeps distributed and federated training on course when some of the workers lie.",
+    help="Protects distributed and federated training against Byzantine workers.",
     epilog="Example: mixtailor demo",
     rich_markup_mode="rich",
     no_args_is_help=True,

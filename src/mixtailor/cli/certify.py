@@ -33,7 +33,7 @@ def command(
     rule: Annotated[str, typer.Option(help='A rule or pool by name, as in an experiment: "nnm >> krum(p=3)".')] = (
         "default_pool"
     ),
-    f: Annotated[int, typer.Option("--f", min=1, help="How many workers lie.")] = 2,
+    f: Annotated[int, typer.Option("--f", min=1, help="How many workers are Byzantine.")] = 2,
     attacks: Annotated[
         str, typer.Option(help="By their names in the arena, separated by commas; best response is the strongest.")
     ] = "tailored 0.1,tailored 10,ALIE 1.5",

@@ -150,7 +150,7 @@ const drawPlayer = (shown) => {
       const value = row.value, low = -1, high = 1.25, clip = (v) => (Math.min(high, Math.max(low, v)) - low) / (high - low) * 100;
       const bar = value === null ? { style: "width:0" } : { style: `left:${Math.min(clip(0), clip(value)).toFixed(1)}%;width:${Math.abs(clip(value) - clip(0)).toFixed(1)}%;--c:${colour(row.name)}` };
       const button = make("button", { type: "button", class: `row ${row.kind}`, "aria-pressed": String(state.picked === key(row)), title: row.note },
-        make("i", { style: `--c:${colour(row.name)}` }), make("span", { class: "name" }, row.name, row.name === drawn && row.kind !== "other" && own.members.length > 1 ? make("b", {}, "drawn") : ""),
+        make("i", { style: `--c:${colour(row.name)}` }), make("span", { class: "name" }, row.name, row.name === drawn && row.kind !== "other" && own.members.length > 1 ? make("mark", {}, "drawn") : ""),
         make("span", { class: "track" }, make("span", bar)), make("span", { class: value !== null && value < 0 ? "bad value" : "value" }, value === null ? "none" : share(value)),
         make("span", { class: "verdict" }, verdict(value)));
       button.addEventListener("click", () => { state.picked = state.picked === key(row) ? null : key(row); move(true); });

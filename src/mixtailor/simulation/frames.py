@@ -264,10 +264,42 @@ def read_frames(folder: str | os.PathLike[str], *, within: Path | None = None) -
     for line in read_bounded(path, _LONGEST, within=within).split(b"\n")[:-1]:
         try:
             frame = json.loads(line)
-            found[int(frame["round"])] = frame
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError(f"{path} is damaged: a line is no frame. Remove it, and run again.") from None
+            sound = _is_frame(frame)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            sound = False
+        if not sound:
+            raise ValueError(f"{path} is damaged: a line is no frame. Remove it, and run again.")
+        found[frame["round"]] = frame
     return [found[round] for round in sorted(found)]
+
+
+def _is_frame(frame: Any) -> bool:
+    """Whether a page can show it: every number where it belongs, and finite."""
+    n = len(frame["points"])
+    counts = [frame["round"], frame["whole"], *frame["workers"], *frame["byzantine"], *frame["quarantined"]]
+    rows = [*frame["byzantine"], *frame["quarantined"]]
+    spots = [*frame["points"], frame["result"], frame["step"], *frame["members"].values(), *frame["rules"].values()]
+    numbers = [frame["shown"], *(frame["weights"] or []), *frame["shares"].values()]
+    tried = frame.get("attacker")
+    if tried is not None:
+        lists = [*tried["members"].values(), *tried["rules"].values()]
+        if tried["epsilons"] != list(EPSILONS) or any(len(found) != len(EPSILONS) for found in lists):
+            return False
+        spots += [spot for found in lists for spot in found]
+    return (
+        all(type(count) is int for count in counts)
+        and len(frame["workers"]) == n
+        and all(0 <= row < n for row in rows)
+        and all(spot is None or (len(spot) == 3 and all(map(_is_number, spot))) for spot in spots)
+        and all(map(_is_number, numbers))
+        and len(frame["weights"] or frame["points"]) == n
+        and bool(frame["members"])
+        and isinstance(frame["drawn"], str)
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _members(rule: Rule, n: int) -> tuple[int, dict[str, Rule], dict[str, float]]:

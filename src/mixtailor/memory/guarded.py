@@ -62,8 +62,8 @@ class Guarded(Keeping):
     Notes
     -----
     The past has a say after five rounds. Where honest updates really become longer, by more than the growth within half
-    a window, their mean is shortened until the median has followed, w/2 rounds later: training is slower there, and goes
-    in the same direction. No coefficient is declared, since the variance of one round says nothing about the
+    a window, their mean is shortened until the median has followed, w/2 rounds later: training is slower there, and
+    goes in the same direction. No coefficient is declared, since the variance of one round says nothing about the
     rounds before; while the past does not bind, that of `Bounded` holds.
 
     The state has one number for each round of the window, beside what a `Memory` inside keeps.

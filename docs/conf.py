@@ -60,6 +60,7 @@ CONTENTS = {
                 "choosing",
                 "memory",
                 "one-round",
+                "asynchronous",
                 "engines/index",
                 "engines/flower",
                 "engines/distributed",

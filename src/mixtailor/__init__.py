@@ -8,7 +8,7 @@ from mixtailor._version import __version__
 if TYPE_CHECKING:
     from mixtailor import attacks, theory
     from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
-    from mixtailor.memory import Guarded, Memory, recommended
+    from mixtailor.memory import Fresh, Guarded, Inbox, Kept, Memory, recommended
     from mixtailor.mixing import (
         AuditTrail,
         Entropy,
@@ -74,8 +74,11 @@ __all__ = [
     "Entropy",
     "FLTrust",
     "FaultError",
+    "Fresh",
     "GeometricMedian",
     "Guarded",
+    "Inbox",
+    "Kept",
     "Krum",
     "Meamed",
     "Mean",
@@ -114,7 +117,7 @@ __all__ = [
 # takes longer to load than help may take.
 _PLACES = {
     "_checks": ("FaultError", "MissingPackageError", "NotRobustWarning"),
-    "memory": ("Guarded", "Memory", "recommended"),
+    "memory": ("Fresh", "Guarded", "Inbox", "Kept", "Memory", "recommended"),
     "mixing": ("AuditTrail", "Entropy", "MixTailor", "SeededEntropy", "SystemEntropy", "default_pool", "paper_pool"),
     "mixing.registry": ("make_rule",),
     "preaggregation": ("ARC", "NNM", "Bucketing", "Clipping", "PreAggregation", "Resampling", "SimilarityFilter"),

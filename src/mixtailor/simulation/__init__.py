@@ -1,5 +1,6 @@
 """Training under attack: data, partitions, models, workers, the rounds."""
 
+from mixtailor.simulation.asynchronous import Asynchronous, Clock, Progressed
 from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
 from mixtailor.simulation.cifar import read_cifar
@@ -28,7 +29,9 @@ __all__ = [
     "MODELS",
     "PARTITIONS",
     "RATES",
+    "Asynchronous",
     "Batches",
+    "Clock",
     "Constant",
     "Cosine",
     "DataError",
@@ -38,6 +41,7 @@ __all__ = [
     "Layout",
     "LocalTraining",
     "Outcome",
+    "Progressed",
     "Rate",
     "Recorder",
     "Rollback",

@@ -1,5 +1,6 @@
 """Theory: when a rule or a mixture of rules holds, as formulas with their assumptions."""
 
+from mixtailor.theory.asynchronous import WeightedShare, majority_risk, weighted_share, zeno_score
 from mixtailor.theory.bounds import (
     Breakdown,
     C,
@@ -79,6 +80,7 @@ __all__ = [
     "State",
     "StepSizes",
     "UnequalMixture",
+    "WeightedShare",
     "blanchard_factor",
     "breakdown",
     "certify",
@@ -104,6 +106,7 @@ __all__ = [
     "lambda_intersection",
     "least_sample",
     "local_error",
+    "majority_risk",
     "mixture_condition",
     "moment_constant",
     "multi_krum_coefficient",
@@ -116,4 +119,6 @@ __all__ = [
     "sampling_failure",
     "solve",
     "unequal_mixture",
+    "weighted_share",
+    "zeno_score",
 ]

@@ -84,8 +84,8 @@ def one_round(
     The length is that of the rule's definition: R of `Bounded` is at most the longest honest length while no more than
     f updates are Byzantine, and with `Guarded` the last rounds hold where that fails. A result U moves the weights by
     eta U now and by eta mu^k U k rounds later, in sum eta U / (1 - mu). The rise is the descent lemma of a loss with an
-    L-Lipschitz gradient along that displacement, with nothing else moving. A rule without a bound has no finite length
-    here. The bound is reached: the mean under one far update is exactly as long as it says.
+    L-Lipschitz gradient along that displacement, with nothing else moving. A rule without a bound has no finite
+    length here. The bound is reached: the mean under one far update is exactly as long as it says.
     """
     who = "one_round"
     check_fraction(who, "momentum", momentum)

@@ -10,7 +10,7 @@ import pytest
 import mixtailor as mt
 from mixtailor.memory import history
 from mixtailor.memory.history import History, Recall
-from mixtailor.memory.views import embedded, view_of
+from mixtailor.memory.views import embedded, telling, view_of
 
 NAMES = [f"w{i}" for i in range(12)]
 
@@ -340,10 +340,19 @@ def test_a_view_is_raised_to_the_median() -> None:
     np.testing.assert_allclose(view_of(np.zeros((4, 3))), np.eye(4))
 
 
-def test_embedded_points_have_the_mean_of_the_views() -> None:
-    views = np.stack([view_of(np.random.default_rng(k).normal(size=(7, 20))) for k in range(3)])
-    points = embedded(views)
-    np.testing.assert_allclose(points @ points.T, views.mean(axis=0), atol=1e-12)
+def test_embedded_points_have_the_inner_products_of_a_view() -> None:
+    view = view_of(np.random.default_rng(0).normal(size=(7, 20)))
+    points = embedded(view)
+    np.testing.assert_allclose(points @ points.T, view, atol=1e-12)
+
+
+def test_a_remembered_view_counts_where_it_tells_more() -> None:
+    """Noise of the past is left out, and a steady pair of workers is put first."""
+    now, past = (view_of(np.random.default_rng(k).normal(size=(12, 200))) for k in range(2))
+    assert len(telling(np.stack([now, past]))) == 1
+    past[:2, :2] += 5.0
+    kept = telling(np.stack([now, past]))
+    np.testing.assert_array_equal(kept, [past, now])
 
 
 def test_running_means_by_hand() -> None:

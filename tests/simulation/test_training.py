@@ -514,3 +514,7 @@ def test_byzantine_rows_stand_where_their_workers_do(byzantine: tuple[int, ...])
     rows = placed(workers, byzantine, honest, wrong)
     assert rows.dtype == torch.float32
     assert rows[:, 0].tolist() == [-float(worker) if worker in byzantine else float(worker) for worker in workers]
+    room = torch.full((6, 1), torch.nan)
+    room[: len(honest)] = honest
+    inside = placed(workers, byzantine, room[: len(honest)], wrong, room)
+    assert torch.equal(inside, rows) and (not byzantine or inside is room)

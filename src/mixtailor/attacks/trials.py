@@ -10,7 +10,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.attacks.base import Scene
-from mixtailor.memory import Memory
+from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule, as_rule
 from mixtailor.rules.steps import prefetch
@@ -77,7 +77,7 @@ class Trials:
     Parameters
     ----------
     target : Rule
-        A rule, a MixTailor, or a Memory, whose content the attacker knows.
+        A rule, a MixTailor, or a rule with a memory, whose content the attacker knows.
     scene : Scene
     reference : Point, optional
         What results are compared with; the mean of the honest rows by default.
@@ -108,7 +108,7 @@ class Trials:
         self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
         self.target.check_rows(scene.n)
         self.rules: tuple[Rule, ...]
-        if isinstance(self.target, Memory):
+        if isinstance(self.target, Keeping):
             if scene.workers is not None:
                 self.target.expect(scene.workers)  # the attacker knows what is remembered of whom
             self.rules, self.shares = self.target.members(scene.n)

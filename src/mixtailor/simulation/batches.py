@@ -56,8 +56,13 @@ class Batches:
         """The indices ``(workers, size)`` of batch `number` of all workers, or of those named."""
         chosen = range(len(self.parts)) if workers is None else workers
         batch = np.empty((len(chosen), self.size), np.int64)
+        start = number * self.size
         for row, worker in enumerate(chosen):
-            self._fill(batch[row], worker, number * self.size)
+            epoch, place = divmod(start, len(self.parts[worker]))
+            if place + self.size <= len(self.parts[worker]):
+                batch[row] = self._order(worker, epoch)[place : place + self.size]
+            else:
+                self._fill(batch[row], worker, start)
         return batch
 
     def _fill(self, row: npt.NDArray[np.int64], worker: int, position: int) -> None:

@@ -90,14 +90,18 @@ class RobustHook:
             self._aggregate(held)
         return future
 
+    def _reduced(self, vector: torch.Tensor) -> Aggregation | None:
+        """Replace this rank's gradient by the aggregate; a subclass may do it in another way."""
+        return robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
+
     def _aggregate(self, held: "list[tuple[torch.Tensor, torch.futures.Future[torch.Tensor]]]") -> None:
         kind = held[0][0].dtype
         for buffer, _ in held:
             kind = torch.promote_types(kind, buffer.dtype)
         vector = torch.cat([buffer.to(kind) for buffer, _ in held])
         try:
-            self.last = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
-            skipped = self.last.update is None
+            self.last = self._reduced(vector)
+            skipped = self.last is None or self.last.update is None
         except FaultError:
             if not scaler_in_use():
                 raise

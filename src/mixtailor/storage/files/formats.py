@@ -21,7 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor.storage.files import checkpoints
+from mixtailor.storage.files import checkpoints, folders
 from mixtailor.storage.files.opened import Archive, CompressedArray, File, FileArray, PlainArray, Unreadable, readable
 from mixtailor.storage.kinds import Kind, Unfit
 
@@ -39,11 +39,17 @@ _SAFETENSORS = {
 
 
 def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]:
-    """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is."""
-    suffix = Path(os.fspath(path)).suffix.lower()
+    """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is.
+
+    A folder of Hugging Face, or the index of a model in several files, has the arrays of all its files.
+    """
+    whole = folders.main_file(Path(os.fspath(path)))
+    if whole.name.endswith(folders.INDEX):
+        return folders.sharded(whole, contents)
+    suffix = whole.suffix.lower()
     if suffix not in SUFFIXES:
-        raise Unreadable(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
-    file = File(path)
+        raise Unreadable(f"{whole.name!r} is none of {', '.join(SUFFIXES)}")
+    file = File(whole)
     if suffix == ".npy":
         return {(): _npy(file)}
     if suffix in checkpoints.SUFFIXES:

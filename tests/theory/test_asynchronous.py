@@ -21,7 +21,7 @@ def test_zeno_accepts_descent_and_refuses_ascent() -> None:
 
 
 def test_a_majority_is_counted() -> None:
-    """Of six clients two are Byzantine; a pair has at least one of them in 9 of 15 draws: that is no honest majority."""
+    """Of six clients two are Byzantine; a pair has at least one in 9 of 15 draws: that is no honest majority."""
     assert majority_risk(6, 2, 2) == pytest.approx(9 / 15)
     assert majority_risk(6, 2, 3) == pytest.approx(math.comb(2, 2) * 4 / math.comb(6, 3))
     assert majority_risk(6, 2, 3, rounds=2) == pytest.approx(1 - (1 - 4 / 20) ** 2)

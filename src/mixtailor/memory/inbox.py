@@ -15,8 +15,9 @@ from mixtailor._checks import check_count, plural, refuse, shown
 from mixtailor._files import atomic_write, read_bounded
 from mixtailor.memory.keeping import Keeping
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.base import Rule
 from mixtailor.rules.part import walk
+from mixtailor.rules.plain import as_rule
 from mixtailor.rules.request import RequestKeywords
 from mixtailor.rules.weighting import WEIGHTED
 

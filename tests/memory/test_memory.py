@@ -196,7 +196,7 @@ def test_a_pipe_is_no_state(tmp_path) -> None:
     [
         {"key": -1}, {"key": 1 << 64}, {"key": float("inf")}, {"rounds": [0, 1, 1, 1]},
         {"workers": ["0", "0", "1", "2"]}, {"suspicion": {"0": float("nan")}}, {"suspicion": {"0": "much"}},
-        {"suspicion": {"0": 9.0}}, {"suspicion": 5},
+        {"suspicion": {"0": 9.0}}, {"suspicion": 5}, {"d": 0}, {"d": "many"},
     ],
     ids=str,
 )  # fmt: skip
@@ -242,6 +242,24 @@ def test_the_state_of_another_memory_is_refused() -> None:
         mt.Memory(mt.ViewFilter(2)).restore(state)
     with pytest.raises(ValueError, match="got something else"):
         mt.Memory(mt.ViewFilter(2)).restore({})
+
+
+def test_one_memory_belongs_to_one_model() -> None:
+    """Updates of another length, also after a state was restored; states of earlier versions do not say theirs."""
+    rows = np.random.default_rng(0).normal(size=(6, 10))
+    memory, other = mt.Memory(mt.ViewFilter(1)), mt.Memory(mt.ViewFilter(1))
+    memory(rows)
+    other.restore(memory.state())
+    for used in (memory, other):
+        with pytest.raises(ValueError, match="of updates with 10 coordinates, and these have 9"):
+            used(rows[:, :9])
+        assert used.rounds(0) == 1
+    state = memory.state()
+    del state["d"]
+    other.restore(state)
+    assert other(rows[:, :9]).shape == (9,)
+    memory.reset()
+    assert memory(rows[:, :9]).shape == (9,)
 
 
 def test_a_call_that_fails_teaches_nothing() -> None:
@@ -342,7 +360,7 @@ def test_running_means_by_hand() -> None:
     history = History(0, (0.5,), 1)
     for value in (2.0, 4.0):
         recall = Recall(history, ["a", "b"])
-        recall.views(np.array([[1.0], [1.0 + value]]), (0, 1))
+        recall.views(np.array([[1.0], [1.0 + value]]), (0, 1), 1)
         recall.decided(np.array([1.0, 0.0]))
         recall.commit()
     assert history.means["a"].tolist() == [[0.0]]

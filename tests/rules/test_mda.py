@@ -11,8 +11,8 @@ from attacked import FAR, attacked
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules import MDA
 from mixtailor.rules._budget import Budget, neighbourhood
-from mixtailor.rules.base import as_rule
 from mixtailor.rules.mda import coverable, first_without
+from mixtailor.rules.plain import as_rule
 from mixtailor.testing import climb
 
 
@@ -175,7 +175,7 @@ def test_the_worst_rows_for_the_fallback_stay_below_its_coefficient(n: int, f: i
 
 @pytest.mark.parametrize(("n", "f", "d", "nodes"), [(14, 6, 20, 65), (12, 5, 4, 45), (10, 4, 50, 38), (20, 3, 5, 62)])
 def test_no_bound_of_the_search_is_lost(n: int, f: int, d: int, nodes: int) -> None:
-    """A branch that ends later than it may gives the same answer: only the nodes tell."""
+    """A branch that ends later than it may gives the same result: only the nodes show it."""
     assert MDA(f).aggregate(np.random.default_rng(0).normal(size=(n, d))).facts["nodes"] == nodes
 
 

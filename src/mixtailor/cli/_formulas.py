@@ -1,4 +1,4 @@
-"""Formulas from code: a method called with letters in place of numbers answers with its own formula."""
+"""Formulas from code: a method called with letters in place of numbers results with its own formula."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ Number = int | float
 class Letter:
     """A sum of terms, each a text with a number before it; 1 has the empty text.
 
-    Comparisons answer as they would for a letter that is as large as it needs to be: above everything.
+    Comparisons result as they would for a letter that is as large as it needs to be: above everything.
 
     Examples
     --------

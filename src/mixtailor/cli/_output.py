@@ -29,7 +29,7 @@ class _Console(Console):
 
 
 def console() -> Console:
-    """Where results go; made anew, so that it knows the terminal's width of now."""
+    """Where results go; made again, so that it knows the terminal's width of now."""
     return _Console(highlight=False)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.worst import groups, worst_cases
 from mixtailor.report.looks import class_of, looks, mixes, plain_rule
+from mixtailor.report.player import fresh_looks, player
 from mixtailor.report.sights import sights
 from mixtailor.report.story import story
 from mixtailor.rules import Reputation
@@ -75,6 +76,8 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
     """Rounds, seeds and scale: what every figure has to say of itself. Of some runs, or of all."""
     own = results.runs if runs is None else runs
+    if "server" in results.index:
+        return f"{results.index['server']['rounds']:,} rounds"
     rounds = sorted({int(run.config["rounds"]) for run in own})
     seeds = sorted({run.seed for run in own})
     told = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
@@ -131,7 +134,8 @@ def summary(results: Results) -> dict[str, Any]:
             }
         )
     tables = []
-    for group in groups(results):
+    served = results.index.get("server")  # of a server nobody knows who attacked, and there is nothing to compare
+    for group in groups(results) if served is None else []:
         cells = [[_rounded(group.mean(rule, attack)) for attack in group.attacks] for rule in group.rules]
         worst = [{**vars(case)} for case in worst_cases(group)]
         tables.append(
@@ -139,15 +143,20 @@ def summary(results: Results) -> dict[str, Any]:
         )
     times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
+    known = {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()}
+    played = player((item["short"], chart.runs) for item, chart in zip(shown, made, strict=True))
     whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
         "caption": caption(results),
         "averaged": averaged(results),
-        "story": story(results),
+        "story": story(results) if served is None else [],
         "rules": results.rules(),
         "references": [rule for rule in results.rules() if class_of(results.chosen(rule=rule)) == "Omniscient"],
-        "looks": {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()},
+        "looks": {**known, **fresh_looks(played, known)},
+        "player": played,
+        "server": served,
+        "progress": _progress(results),
         "seeds": results.seeds(),
         "charts": shown,
         "groups": tables,
@@ -169,6 +178,13 @@ def summary(results: Results) -> dict[str, Any]:
         ],
     }
     return {**whole, "see": sights(whole)}
+
+
+def _progress(results: Results) -> dict[str, int]:
+    """How many runs are complete, under way, waiting and failed."""
+    done, failed = sum(run.complete for run in results.runs), len(results.failed())
+    waiting = len(results.missing) - failed
+    return {"done": done, "running": len(results.runs) - done, "waiting": waiting, "failed": failed}
 
 
 def _title(key: tuple[str, str, str], in_panel: int) -> str:

@@ -49,7 +49,7 @@ class Settings:
         Whether the same workers lie throughout, others in each round, or others every so many rounds. Which ones is
         drawn from the seed.
     participation : float
-        The share of workers, drawn anew, that take part in a round.
+        The share of workers, drawn again, that take part in a round.
     spread : {"all", "honest"}
         Whether Byzantine workers hold a part of the data too, or all examples go to the honest ones.
     sends : {"gradients", "deltas", "models"}

@@ -17,7 +17,7 @@ from mixtailor.storage.kinds import Unfit
 __all__ = ["Model", "shown", "view", "written"]
 
 _STYPE = "numpy.ndarray"
-# What numpy writes in front of an array of few axes; longer headers are read anew each time.
+# What numpy writes in front of an array of few axes; longer headers are read again each time.
 _USUAL_HEADER = 128
 
 

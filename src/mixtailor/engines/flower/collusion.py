@@ -88,7 +88,7 @@ class Colluding(Grid):
         return replies
 
     def _observe(self, message: Message) -> None:
-        """The server's last answer is what the model has moved by, which every client sees."""
+        """The server's last result is what the model has moved by, which every client sees."""
         record = next(iter(message.content.array_records.values()))
         model = {name: view(array) for name, array in record.items()}
         observe = getattr(self.memory, "observe", None)

@@ -12,7 +12,8 @@ from mixtailor._checks import refuse
 from mixtailor.engines.distributed import RobustHook, robust_all_reduce
 from mixtailor.memory import Memory
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.rules.request import KeySource
 
 try:

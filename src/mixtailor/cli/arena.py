@@ -107,7 +107,7 @@ def show_arena(results: "Results") -> None:
         ]
         columns = ["rule", "worst", "95 %", "under", "seeds"]
         console().print(table(columns, rows, right=["worst", "seeds"], title=group.title))
-        pools = [case.rule for case in cases if case.rule.startswith("MixTailor")]
+        pools = [case.rule for case in cases if case.rule.startswith(("MixTailor", "RobustTailor"))]
         single = next((c.rule for c in cases if c.rule not in pools and c.rule != "omniscient"), None)
         for pool in pools if single is not None else []:
             found = difference(group, pool, str(single))

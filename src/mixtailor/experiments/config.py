@@ -154,6 +154,7 @@ class RunConfig(BaseModel):
     worker_momentum: float = Field(default=0.0, ge=0, lt=1)
     sends: Literal["gradients", "deltas", "models"] = "gradients"
     replaces_model: bool = True
+    nesterov: bool = False
     local_steps: int = Field(default=1, ge=1)
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)

@@ -1,5 +1,7 @@
 """The batched copies of the recommended recipe: what they share with the library."""
 
+import re
+
 import numpy as np
 import pytest
 from memory import naive_baselines
@@ -52,6 +54,14 @@ def test_a_short_run(capsys, monkeypatch) -> None:
     memory.main(["digits", "--seeds", "1", "--momentum", "server", "--identities", "3", "--partition", "0.5"])
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in printed] == ["omniscient", *memory.recipes(1, 8)]
+
+
+def test_the_worst_case_has_an_interval(capsys, monkeypatch) -> None:
+    """All attacks with one seed, then the worst two with both."""
+    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    options = ["--attacks", "none; ALIE 1; split", "--worst", "2", "--recipes", "CAF"]
+    memory.main(["digits", "--f", "2", "--n", "8", "--seeds", "2", *options])
+    assert re.search(r"^CAF: [\d.]+, -?[\d.]+ \+- [\d.]+ below omniscient \(", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -397,3 +397,14 @@ def test_weights_are_refused_and_teach_nothing() -> None:
     with pytest.raises(ValueError, match="has no form with weights"):
         memory(np.random.default_rng(0).normal(size=(12, 20)), weights=np.ones(12))
     assert list(memory) == []
+
+
+def test_nobody_is_suspected_where_all_are_honest() -> None:
+    """With momentum at the workers an honest one stays on its side of the others for many rounds: that is no reason."""
+    random, updates, named = np.random.default_rng(0), np.zeros((12, 24)), set()
+    memory = mt.Memory(mt.ViewFilter(2), key=0)
+    for _ in range(100):
+        updates = 0.9 * updates + random.normal(size=updates.shape) * np.geomspace(1.0, 0.1, 24)
+        memory(updates)
+        named.update(memory.suspects())
+    assert not named

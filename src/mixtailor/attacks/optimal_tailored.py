@@ -137,7 +137,7 @@ class OptimalTailored(Attack):
         if size is None:
             size = box.nearest(towards, origin, self.highest, self.tolerance)
         row = honest.given(honest.space.vector(row_for(honest, weights, origin - size * towards)))
-        result = host(flat(honest, trials.answer([row] * scene.f, rule))) - origin
+        result = host(flat(honest, trials.result([row] * scene.f, rule))) - origin
         outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
         feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0
         facts: dict[str, Any] = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
@@ -202,8 +202,8 @@ class _Search:
 
     def value(self, rows: Floats) -> float:
         """The angle that is missing where it is more than the tolerance, else minus lambda: less is better."""
-        answer = self.trials.answer(self.frame.points(rows), self.rule)
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        result = self.trials.result(self.frame.points(rows), self.rule)
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         error = math.pi - outcome.angle
         if not self.errors or error < self.errors[-1][1]:
             self.errors.append((self.trials.evaluations, error))
@@ -254,9 +254,9 @@ class _Search:
         value = self.record.value
         feasible = value < 0.0
         assert self.record.best is not None
-        answer = self.trials.answer(self.frame.points(self.record.best), self.rule)
+        result = self.trials.result(self.frame.points(self.record.best), self.rule)
         self.trials.evaluations -= 1  # the search has counted it
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         return {"lambda": -outcome.inner / outcome.reference**2, "angle": outcome.angle, "feasible": feasible}
 
 
@@ -267,9 +267,9 @@ def _moved(base: Floats, first: int, origin: Floats, directions: Floats, theta: 
     return rows
 
 
-def _outcome(updates: Updates, answer: Point, origin: Combination | None, towards: Combination) -> Outcome:
+def _outcome(updates: Updates, result: Point, origin: Combination | None, towards: Combination) -> Outcome:
     """How ``result - origin`` stands to a direction."""
-    moved: Point = answer if origin is None else _difference(updates, answer, origin)
+    moved: Point = result if origin is None else _difference(updates, result, origin)
     inner = moved.updates.inner(moved, towards)
     return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
 

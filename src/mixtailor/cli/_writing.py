@@ -70,7 +70,7 @@ def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
 
 
 class _Plain:
-    """A file that numpy does not take for one: writing to those itself, it tells of a full disk without saying so."""
+    """A file that numpy writes to by its `write`. Where numpy writes by itself, it does not say that a disk is full."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -85,7 +85,7 @@ def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:
 
 def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collection[str]) -> None:
     """Eight bytes of length, the header, the arrays; written here because the library copies every array first."""
-    # The widest types first, so that every array lies aligned.
+    # The widest types first, so that every array is aligned.
     widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in answer.items()}
     order = sorted(answer, key=lambda name: -widths[name])
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}

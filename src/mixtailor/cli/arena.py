@@ -27,7 +27,9 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, help="How many Byzantine workers the server is told to expect.")] = 2,
+    f: Annotated[
+        int, typer.Option("--f", min=1, help="The f that the server declares: how many Byzantine workers it expects.")
+    ] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[
         str | None, typer.Option(help="Some of the rules, by name, or yours as mine.py:Nearest, separated by commas.")
@@ -53,7 +55,7 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one Byzantine worker less and one more than the server is told.")
+        bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
     halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
     out: _training.Out = Path("results"),
@@ -103,7 +105,7 @@ def show_arena(results: "Results") -> None:
         ]
         columns = ["rule", "worst", "95 %", "under", "seeds"]
         console().print(table(columns, rows, right=["worst", "seeds"], title=group.title))
-        pools = [case.rule for case in cases if case.rule.startswith("MixTailor")]
+        pools = [case.rule for case in cases if case.rule.startswith(("MixTailor", "RobustTailor"))]
         single = next((c.rule for c in cases if c.rule not in pools and c.rule != "omniscient"), None)
         for pool in pools if single is not None else []:
             found = difference(group, pool, str(single))

@@ -106,7 +106,7 @@ def _rule(name: str, f: int, n: int) -> "Rule":
 def _recorded_now(
     rule: str, f: int, preset: str, states: int, resamples: int, out: Path, scale: float, data: Path | None
 ) -> Path:
-    """Train with the rule and without lies, or find that it was done before; the folder of the states."""
+    """Train with the rule and without an attack, unless that was done before; return the folder of the states."""
     from mixtailor.experiments import Experiment, run
     from mixtailor.experiments.watching import watched_runs
     from mixtailor.simulation.recorded_states import Recording

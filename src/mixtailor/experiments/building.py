@@ -16,7 +16,7 @@ from mixtailor._references import digest_of, is_reference
 from mixtailor._references import loaded as found
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
-from mixtailor.mixing import SeededEntropy
+from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
@@ -25,6 +25,7 @@ from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Si
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
+from mixtailor.theory import RobustTailor
 
 if TYPE_CHECKING:
     import os
@@ -73,7 +74,8 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
     """Raise what running the configuration would raise, as far as that can be known without data."""
     own = objects or Objects()
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
+    server = _server(config, settings) if own.rule is None else own.rule
+    rule = _target(server)
     try:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
@@ -115,11 +117,11 @@ def simulation_of(
     data : path, optional
         Where the data files are.
     progress : Progress, optional
-        Who hears of its rounds.
+        Callbacks for its rounds.
     recording : Recording, optional
         How many states it records.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation.
+        Receives the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
     filming : Filming, optional
@@ -138,8 +140,8 @@ def simulation_of(
         contents = tuple(digest_of(path) for path in data_files(config.data))
         loaded = _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
-    named = own.attack or make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds)
+    rule = _server(config, settings) if own.rule is None else own.rule
+    named = own.attack or make_attack(config.attack, rule=_target(rule), classes=loaded.classes, rounds=settings.rounds)
     return Simulation(
         loaded,
         build(own.model or config.model, loaded, seed=config.seed, **_whole(config.model_options)),
@@ -158,19 +160,40 @@ def simulation_of(
 
 
 def rule_of(config: RunConfig, objects: Objects | None = None) -> Rule:
-    """The server's rule in a run."""
+    """The server's rule in a run; of a RobustTailor, the mixture whose probabilities it changes."""
     own = None if objects is None else objects.rule
-    return _rule(config, settings_of(config)) if own is None else own
+    return _target(_server(config, settings_of(config))) if own is None else own
 
 
-def _rule(config: RunConfig, settings: Settings) -> Rule:
+def _server(config: RunConfig, settings: Settings) -> Rule | RobustTailor:
     """The server's rule; pools draw from a stream of the seed, and leave out what the number of updates forbids."""
+    if config.rule["name"] == "robust_tailor":
+        return _robust_tailor(config, settings)
     if config.rule == {"name": "lower_median"}:
         return as_rule(lower_median)
     source = SeededEntropy(config.seed).spawn("server")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRobustWarning)  # an experiment compares rules, those without a bound too
         return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
+
+
+def _robust_tailor(config: RunConfig, settings: Settings) -> RobustTailor:
+    """RobustTailor over ``rules``, by default one rule of each class of the paper's pool."""
+    options = {key: value for key, value in config.rule.items() if key not in ("name", "label")}
+    rules = options.pop("rules", ["krum", "comed", "geometric_median", "bulyan"])
+    if unknown := [key for key in options if key != "steps"]:
+        refuse(f"'robust_tailor' takes no parameter {unknown[0]!r}. {nearest(unknown[0], ['rules', 'steps'])}")
+    source = SeededEntropy(config.seed).spawn("server")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotRobustWarning)
+        pool = make_rule({"name": "pool", "rules": rules}, f=config.f, n=settings.taking_part, entropy=source)
+    assert isinstance(pool, MixTailor)
+    return RobustTailor(pool.rules, config.f, entropy=source, **options)
+
+
+def _target(server: Rule | RobustTailor) -> Rule:
+    """What an attacker takes the server for: of a RobustTailor, which public data it has is not known to others."""
+    return MixTailor(server.pool, entropy=server.entropy) if isinstance(server, RobustTailor) else server
 
 
 def lower_median(updates: torch.Tensor) -> torch.Tensor:

@@ -111,7 +111,7 @@ class RunConfig(BaseModel):
     data, model : str
         A name, a file of data, or ``mine.py:Net``: an object of yours, by its file or its module.
     f : int
-        What the server is told.
+        The f that the server declares.
     byzantine : int, optional
         How many really are; f by default.
     rollback : float, optional
@@ -154,6 +154,7 @@ class RunConfig(BaseModel):
     worker_momentum: float = Field(default=0.0, ge=0, lt=1)
     sends: Literal["gradients", "deltas", "models"] = "gradients"
     replaces_model: bool = True
+    nesterov: bool = False
     local_steps: int = Field(default=1, ge=1)
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
@@ -237,7 +238,7 @@ class RunConfig(BaseModel):
 
 
 def _is_file(data: str) -> bool:
-    """Whether it can be a file of data or a reference; whether that is there is told when it is read."""
+    """Whether it can be a file of data or a reference; whether it exists is checked when it is read."""
     return is_reference(data) or "/" in data or Path(data).suffix in (".npz", ".csv") or Path(data).is_dir()
 
 

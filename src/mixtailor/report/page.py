@@ -32,7 +32,7 @@ def write(folder: str | os.PathLike[str]) -> Path:
     Returns
     -------
     Path
-        The page. It holds everything that it shows, and asks nobody for more.
+        The page. It holds everything that it shows, and loads nothing else.
     """
     text = rendered(Results.load(folder))
     path = Path(folder) / "report.html"

@@ -12,6 +12,7 @@ from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.idx import read_idx
 from mixtailor.simulation.local import LocalTraining
 from mixtailor.simulation.models import MODELS, build, cnn, large_cnn, logistic, mlp, small_cnn
+from mixtailor.simulation.outcome import Outcome
 from mixtailor.simulation.own import as_dataset, read_data
 from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
 from mixtailor.simulation.progress import watched
@@ -22,7 +23,7 @@ from mixtailor.simulation.recorded_states import Recorder, read_states
 from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
-from mixtailor.simulation.training import Outcome, Simulation
+from mixtailor.simulation.training import Simulation
 
 __all__ = [
     "DATASETS",

@@ -235,7 +235,7 @@ def _parsed(content: bytes, path: Path) -> list[Record]:
 
 
 def _alike(one: bytes, other: bytes) -> bool:
-    """Whether two lines tell the same but for the time that it took."""
+    """Whether two lines are the same except for the time they took."""
     try:
         return bool(_timeless(json.loads(one)) == _timeless(json.loads(other)))
     except (ValueError, RecursionError):

@@ -205,6 +205,8 @@ class Chain(Rule):
 
     def decide(self, updates: Updates) -> Point:
         promised, rule = self._seen(updates.n)
+        if 2.0 in self.before.asks().norms & rule.asks().norms:
+            updates.distances(2.0)  # those between mixed updates follow from these, and a second reading is saved
         prepared = self.before.prepare(updates)
         if prepared.n < promised:  # a filter removed updates that it does not promise to keep
             check_rows(rule, self.needs(), rule.min_rows(), prepared.n)

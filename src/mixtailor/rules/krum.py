@@ -8,7 +8,6 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
-from mixtailor.kernels.selection import by_neighbours
 from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
@@ -81,7 +80,7 @@ class Krum(Rule):
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for, with one neighbour at least.
         neighbours = max(1, updates.n - self.f - 2)
-        order, scores = by_neighbours(updates.distances(self.p), neighbours, self.power)
+        order, scores = updates.by_neighbours(neighbours, self.power, self.p)
         return updates.row(order[0], scores=scores)
 
     def takes_weights(self) -> bool:

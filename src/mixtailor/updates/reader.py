@@ -133,6 +133,15 @@ class Reader:
         self._doubt |= not sound
         return found
 
+    def visit(self, query: Query, runs: Runs) -> None:
+        """Let the query see one range after the other; it has the threads to itself."""
+        ask = query if self.watch is None else partial(self._watched, query)
+        try:
+            for start, stop in runs:
+                ask(start, stop)
+        except Broken as error:
+            raise self._faulty(error.rows, error.reason) from None
+
     def _watched(self, query: Query, start: int, stop: int) -> Any:
         found = query(start, stop)
         assert self.watch is not None
@@ -149,7 +158,11 @@ class Reader:
         found = self.collect(query, runs[:step]).sum(axis=0)
         for at in range(step, len(runs), step):
             found = found + self.collect(query, runs[at : at + step]).sum(axis=0)
-        values, doubt = np.asarray(found, np.float64), self._settled()
+        return self.summed(np.asarray(found, np.float64))
+
+    def summed(self, values: Floats) -> Floats:
+        """Sums over the coordinates of this process as sums over all; where one is not finite, rows are examined."""
+        doubt = self._settled()
         if self.group.count > 1:
             values, doubt = self.group.sum(values, doubt)
         if doubt or not np.isfinite(values).all():

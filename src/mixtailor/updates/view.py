@@ -209,7 +209,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def check_row(self, row: int) -> None:
         """Search one stored row for non-finite entries, unless a pass has read it."""
-        if not self.basis.lengths and not self.reader.examined:
+        if not self.basis.known_lengths() and not self.reader.examined:
             self.reader.only([row]).examine()
 
     @property

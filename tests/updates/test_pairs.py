@@ -1,6 +1,6 @@
 """Decisions from float32 distances are those of float64 ones: what the bound leaves open is formed again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import mixtailor as mt
 from mixtailor.intake import receive
 from mixtailor.kernels.selection import by_neighbours, nearest
-from mixtailor.updates import Updates, pairs
+from mixtailor.updates import Updates, geometry
 
 N = 31
 
@@ -79,17 +79,17 @@ KINDS: list[Callable[[np.random.Generator], np.ndarray]] = [
 
 
 @pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[np.ndarray], Updates]]:
+def exact(monkeypatch: pytest.MonkeyPatch) -> Callable[[np.ndarray], Updates]:
     """Updates whose distances are all formed in float64, one tile of all rows at a time."""
 
     def made(rows: np.ndarray) -> Updates:
-        monkeypatch.setattr(pairs, "FEWEST", 1 << 40)
+        monkeypatch.setattr(geometry, "FEWEST", 1 << 40)
         updates = Updates.arrived(receive(rows))
         updates.distances((1.0, 2.0, 3.0))
         monkeypatch.undo()
         return updates
 
-    yield made
+    return made
 
 
 @settings(deadline=None, max_examples=80)

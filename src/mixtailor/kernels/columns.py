@@ -157,15 +157,16 @@ _plans: dict[int, tuple[weakref.ref[Any], _Plan]] = {}
 
 
 def _plan(mixing: NDArray[np.float64]) -> _Plan:
-    """Made once for all blocks: with a thousand rows it takes as long as mixing a block."""
+    """Made once for all blocks, if the array is read-only: with a thousand rows it takes as long as mixing a block."""
     known = _plans.get(id(mixing))
     if known is not None and known[0]() is mixing:
         return known[1]
     kept, alike = distinct(mixing)
     weights = np.ascontiguousarray(mixing[kept], np.float64)
     plan = _Plan(weights, alike, codes_of(weights) if mixing.shape[1] >= FEWEST else None)
-    key = id(mixing)
-    _plans[key] = weakref.ref(mixing, lambda _: _plans.pop(key, None)), plan
+    if not mixing.flags.writeable:
+        key = id(mixing)
+        _plans[key] = weakref.ref(mixing, lambda _: _plans.pop(key, None)), plan
     return plan
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
-from mixtailor.updates.pairs import Rough, has_panels, listed_sums, pair_sums
+from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader, values
 
@@ -352,7 +352,7 @@ class Basis:
             self.learn(p, lengths)
 
     def _has_panels(self, p: float) -> bool:
-        return self.stored and self._numbers is None and has_panels(self.reader, p)
+        return self.n >= FEWEST and self.stored and self._numbers is None and has_panels(self.reader, p)
 
     def rough(self, p: float) -> Rough | None:
         """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more."""

@@ -30,13 +30,7 @@ Refine = Callable[[Integers, Integers], Floats]
 
 def has_panels(reader: Reader, p: float) -> bool:
     """Whether `pair_sums` can do it, and better than a tile of all rows: for stored float32 rows that are many."""
-    return (
-        reader.space.has_panels
-        and reader.storage.single
-        and reader.n >= FEWEST
-        and 1.0 <= p <= HIGHEST
-        and 4 * p == int(4 * p)
-    )
+    return reader.space.has_panels and reader.storage.single and 1.0 <= p <= HIGHEST and 4 * p == int(4 * p)
 
 
 def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:

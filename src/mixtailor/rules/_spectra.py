@@ -1,5 +1,6 @@
 """The direction in which rows spread most, in n-space: what CAF and DnC look at."""
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from mixtailor._types import Floats
 from mixtailor.updates import Updates
 
-__all__ = ["Spread", "filtered", "largest_spread", "products_about_medoid"]
+__all__ = ["Spread", "filtered", "largest_eigenvalue", "largest_spread", "products_about_medoid"]
 
 _LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
 
@@ -82,6 +83,17 @@ def filtered(views: Floats, f: int) -> tuple[Floats, int]:
         # deviate equally, by rounding alone, and would all lose their weight at once.
         if not weights.any() or weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
             return best, iterations
+
+
+def largest_eigenvalue(matrix: Floats) -> float:
+    """The largest eigenvalue of a symmetric matrix, to rounding."""
+    if len(matrix) >= _LANCZOS_FROM and matrix.any():
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+        begin = matrix[:, int(np.diag(matrix).argmax())]
+        with contextlib.suppress(ArpackNoConvergence):
+            return float(eigsh(matrix, k=1, which="LA", v0=begin, return_eigenvectors=False)[-1])
+    return float(np.linalg.eigvalsh(matrix)[-1])
 
 
 def _top(matrix: Floats) -> tuple[float, Floats]:

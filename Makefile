@@ -9,11 +9,14 @@ PIP := -m pip install --quiet --quiet --disable-pip-version-check
 
 PEERS := .venv-peers
 ENGINES := .venv-engines
+FLARE := .venv-flare
+PRIVATE := .venv-private
 SITE := .venv-docs
 # The Pythons that the base package is tested with besides; .ci/base.txt lists what of the suite that is.
 OTHERS := 3.12 3.13
 
-.PHONY: demo test test-all test-engines coverage lint bench bench-peers requirements mutants campaign docs clean
+.PHONY: demo test test-all test-engines test-frameworks test-flare test-private coverage lint bench bench-peers
+.PHONY: requirements mutants campaign docs clean
 
 demo: $(READY)
 	$(BIN)/python -m mixtailor demo
@@ -27,9 +30,21 @@ test-all: test $(OTHERS:%=test-%)
 test-%: .venv-%/ready
 	.venv-$*/bin/python -m pytest -q @.ci/base.txt $(ARGUMENTS)
 
-# Hugging Face and Lightning, which the development environment does not have: their tests are skipped there.
-test-engines: $(ENGINES)/ready
-	$(ENGINES)/bin/python -m pytest -q tests/engines/test_frameworks.py $(ARGUMENTS)
+# Engines that the development environment does not have: their tests are skipped there. Environments of their own, since the
+# pins of torchft, of FLARE and of the private engine contradict ours and each other's.
+test-engines: test-frameworks test-flare test-private
+
+test-frameworks: $(ENGINES)/ready
+	$(ENGINES)/bin/python -m pytest -q tests/engines/test_frameworks.py tests/engines/test_torchft.py \
+		tests/engines/test_adapters.py $(ARGUMENTS)
+
+test-flare: $(FLARE)/ready
+	$(FLARE)/bin/python -m pytest -q tests/engines/flare $(ARGUMENTS)
+
+# Three computing parties, whose engine needs numpy below 2 and Python 3.11.
+test-private: $(READY) $(PRIVATE)/ready
+	MIXTAILOR_PRIVATE_PYTHON=$(PRIVATE)/bin/python PYTHONPATH=src \
+		$(BIN)/python -m pytest -q tests/engines/test_private.py $(ARGUMENTS)
 
 # Lines and branches that no test runs, in htmlcov/index.html. Slower than `make test`.
 coverage: $(READY)
@@ -78,7 +93,7 @@ docs: $(SITE)/ready
 	$(SITE)/bin/python -m sphinx -W --keep-going --fresh-env --quiet -b html -d $(SITE)/doctrees docs site
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(ENGINES) $(SITE) site docs/api/generated $(OTHERS:%=.venv-%)
+	rm -rf $(VENV) $(PEERS) $(ENGINES) $(FLARE) $(PRIVATE) $(SITE) site docs/api/generated $(OTHERS:%=.venv-%)
 	rm -rf .coverage* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Touched last: an interrupted install is tried again, a finished one is never repeated.
@@ -103,8 +118,22 @@ $(ENGINES)/ready: pyproject.toml constraints.txt
 	@echo "Setting up $(ENGINES): a few minutes, once."
 	@test -x $(ENGINES)/bin/python || .ci/venv $(ENGINES)
 	@$(ENGINES)/bin/python .ci/groups.py test > $(ENGINES)/test.txt
-	@$(ENGINES)/bin/python $(PIP) --constraint constraints.txt --requirement $(ENGINES)/test.txt \
-		--editable ".[huggingface,lightning]"
+	@grep -v '^opentelemetry' constraints.txt > $(ENGINES)/constraints.txt
+	@$(ENGINES)/bin/python $(PIP) --constraint $(ENGINES)/constraints.txt --requirement $(ENGINES)/test.txt \
+		--editable ".[files,cli,huggingface,lightning,torchft]" "peft>=0.21"
+	@touch $@
+
+$(FLARE)/ready: pyproject.toml constraints.txt
+	@echo "Setting up $(FLARE): a few minutes, once."
+	@test -x $(FLARE)/bin/python || .ci/venv $(FLARE)
+	@$(FLARE)/bin/python .ci/groups.py test > $(FLARE)/test.txt
+	@$(FLARE)/bin/python $(PIP) --constraint constraints.txt --requirement $(FLARE)/test.txt --editable ".[flare,train]"
+	@touch $@
+
+$(PRIVATE)/ready: pyproject.toml
+	@echo "Setting up $(PRIVATE): a minute or two, once."
+	@test -x $(PRIVATE)/bin/python || PYTHON= .ci/venv $(PRIVATE) 3.11
+	@$(PRIVATE)/bin/python $(PIP) --editable ".[private]"
 	@touch $@
 
 # Sphinx, and behind it what $(VENV) has: the reference is made from the classes themselves, those of extras too.

@@ -19,6 +19,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 OPTIONAL = (
     "torch", "safetensors", "typer", "rich", "jinja2", "matplotlib", "tensorboard", "mlflow", "wandb", "sklearn",
     "pydantic", "joblib", "flwr", "distributed", "atheris", "transformers", "accelerate", "lightning",
+    "nvflare", "torchft", "peft",
 )  # fmt: skip
 MISSING = frozenset(name for name in OPTIONAL if importlib.util.find_spec(name) is None)
 

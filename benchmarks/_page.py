@@ -197,7 +197,7 @@ def fill(page: Path, parts: Mapping[str, str]) -> None:
     text = page.read_text()
     for name, part in parts.items():
         pattern = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        text, count = pattern.subn(lambda match, part=part: f"{match[1]}{part}\n{match[2]}", text)  # type: ignore[misc]
+        text, count = pattern.subn(lambda match, part=part: f"{match[1]}{part}\n{match[2]}", text)  # type: ignore[misc]  # bound now, not later
         if count == 0:
             raise ValueError(f"{page.name} needs the markers <!-- {name} --> and <!-- /{name} --> and has none.")
     page.write_text(text)

@@ -214,7 +214,7 @@ def geometric_median(
 ) -> Vector:
     """Smoothed Weiszfeld: z <- sum_i w_i x_i / sum_i w_i with w_i = 1 / max(nu, ||x_i - z||_p).
 
-    nu is `smoothing` times the median distance to the start; where that distance is 0 the start is the answer. It
+    nu is `smoothing` times the median distance to the start; where that distance is 0 the start is the result. It
     stops when a step is at most `tolerance` median distances long, else gives the iterate that moved least. Pillutla
     et al., "Robust Aggregation for Federated Learning", IEEE TSP 2022, for p = 2. For other p the weights alone
     change, so that it is no minimiser of summed l_p distances.

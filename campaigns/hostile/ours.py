@@ -17,10 +17,10 @@ def tasks(n: int, f: int) -> dict[str, Callable[[Any], Callable[[], Any]]]:
     """Those that a peer has as well, and mixtures."""
     shared = (*_own.MAIN, *_own.SEARCHED, "NNM >> Comed", "NNM >> TrimmedMean", "NNM >> Krum")
     own = {name: rule for name, rule in _own.rules(n, f).items() if name in shared}
-    made: dict[str, Callable[[], mt.Rule]] = {name: lambda rule=rule: rule for name, rule in own.items()}  # type: ignore[misc]
+    made: dict[str, Callable[[], mt.Rule]] = {name: lambda rule=rule: rule for name, rule in own.items()}  # type: ignore[misc]  # bound now, not later
     for name, pool in (("paper's", mt.paper_pool(f)), ("our", mt.default_pool(f))):
         # Made anew for each case: two units can be compared only where the same rule is drawn.
-        made[f"MixTailor ({name} pool)"] = lambda pool=pool: mt.MixTailor(pool, entropy=mt.SeededEntropy(0))  # type: ignore[misc]
+        made[f"MixTailor ({name} pool)"] = lambda pool=pool: mt.MixTailor(pool, entropy=mt.SeededEntropy(0))  # type: ignore[misc]  # as above
     return {f"{name} @ mixtailor": _called(make) for name, make in made.items()}
 
 

@@ -79,7 +79,7 @@ def _set_default(kind: Any, name: str, value: Any) -> bool:
         if name in vars(each):
             setattr(each, name, value)
         field = getattr(each, "__dataclass_fields__", {}).get(name)
-        if field is None or field._field_type is not dataclasses._FIELD:  # type: ignore[attr-defined]
+        if field is None or field._field_type is not dataclasses._FIELD:  # type: ignore[attr-defined]  # private: what is a field and what a class variable
             continue
         field.default = value
         start = each.__init__

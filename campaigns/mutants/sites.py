@@ -157,15 +157,15 @@ class _Walk(ast.NodeTransformer):
     def _children(self, node: ast.AST) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             # Decorators, annotations and defaults belong to what stands around the function.
-            node.body = [self.visit(child) for child in node.body]  # type: ignore[misc]
+            node.body = [self.visit(child) for child in node.body]  # type: ignore[misc]  # a visitor returns any node
         elif isinstance(node, ast.ClassDef):
-            node.body = [self.visit(child) for child in node.body]  # type: ignore[misc]
+            node.body = [self.visit(child) for child in node.body]  # type: ignore[misc]  # as above
         elif isinstance(node, (ast.AnnAssign, ast.Assign)):
             # Outside of functions, numbers that are assigned to one name: defaults of parameters and constants.
             name = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
             self.target = name.id if not self.functions and isinstance(name, ast.Name) else ""
             if node.value is not None and (self.functions or _is_number(node.value)):
-                node.value = self.visit(node.value)  # type: ignore[assignment]
+                node.value = self.visit(node.value)  # type: ignore[assignment]  # as above
             self.target = ""
         elif isinstance(node, ast.arguments):
             pass
@@ -176,7 +176,7 @@ class _Walk(ast.NodeTransformer):
 
     def _default(self, keyword: ast.keyword) -> ast.keyword:
         if keyword.arg == "default":
-            keyword.value = self.visit(keyword.value)  # type: ignore[assignment]
+            keyword.value = self.visit(keyword.value)  # type: ignore[assignment]  # as above
         return keyword
 
 

@@ -71,7 +71,7 @@ def _made(kind: type, rng: np.random.Generator, f: int) -> Any:
 
 
 def _inner(rng: np.random.Generator, f: int) -> Rule:
-    return _made(INNER[rng.integers(len(INNER))], rng, f)  # type: ignore[no-any-return]
+    return _made(INNER[rng.integers(len(INNER))], rng, f)  # type: ignore[no-any-return]  # made by a class that is chosen at random
 
 
 def _phase(rng: np.random.Generator, f: int) -> Rule | None:
@@ -81,7 +81,7 @@ def _phase(rng: np.random.Generator, f: int) -> Rule | None:
 
 def _front(rng: np.random.Generator, f: int) -> PreAggregation:
     kinds = list(registry.own_preaggregations().values())
-    return _made(kinds[rng.integers(len(kinds))], rng, f)  # type: ignore[no-any-return]
+    return _made(kinds[rng.integers(len(kinds))], rng, f)  # type: ignore[no-any-return]  # as above
 
 
 def _mixture(rng: np.random.Generator, f: int) -> Rule:

@@ -8,7 +8,7 @@ import mixtailor as mt
 from mixtailor.attacks import ALIE, BestResponse, KnowsPool, Tailored
 from mixtailor.attacks._evolution import evolve, first_below
 from mixtailor.attacks._frame import frame_of, principal
-from mixtailor.attacks._starts import SIMPLE
+from mixtailor.attacks._search_starts import SIMPLE
 from mixtailor.attacks.base import Scene
 from mixtailor.attacks.best_response import quantile
 from mixtailor.intake import receive

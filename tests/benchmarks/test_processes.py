@@ -30,7 +30,7 @@ def test_a_peer_is_timed_between_our_calls_and_its_answers_are_compared() -> Non
         assert "no such rule" in facts["errors"]["Krum @ Plain (numpy)"]
         plan = replace(tiny(), table=size)
         norms = {"far": ["Krum p=1"], "tiny": ["Krum p=1"]}
-        measured = measure(plan, size, tasks_of_table(), extra=norms, peers=rivals)  # type: ignore[arg-type]
+        measured = measure(plan, size, tasks_of_table(), extra=norms, peers=rivals)  # type: ignore[arg-type]  # a stand-in
         found = {each.what: each for each in against_peers.findings(measured, facts["remarks"])}
     assert set(found) == {"Comed", "TrimmedMean"}
     assert found["Comed"].facts["peer"] == "Plain (numpy)"

@@ -58,7 +58,7 @@ def _other(path: Path) -> None:
 
 @pytest.mark.parametrize("read", [_greedy, _wordless, _other])
 def test_a_broken_reader_is_found(read: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TARGETS, "idx", Target("x", read, (ValueError,), lambda: [b"a"]))  # type: ignore[arg-type]
+    monkeypatch.setitem(TARGETS, "idx", Target("x", read, (ValueError,), lambda: [b"a"]))  # type: ignore[arg-type]  # a stand-in
     assert len(run._block("idx", 0, 0, 3).failures) == 3
 
 

@@ -76,7 +76,7 @@ def test_any_iterable() -> None:
 
 
 def test_the_input_is_never_written_to() -> None:
-    """Read-only memory is fine, and the answer is not a view of it."""
+    """Read-only memory is fine, and the result is not a view of it."""
     x = np.arange(15.0).reshape(5, 3)
     x.setflags(write=False)
     for sent in (x, list(x), [{"a": row} for row in x]):

@@ -13,7 +13,7 @@ from mixtailor.kernels import columns
 
 
 def run(statistic, given_rows: Rows, *parameters: int) -> tuple[np.ndarray, bool]:
-    """The kernel's answer in the rows' dtype, and whether it says that all is finite."""
+    """The kernel's result in the rows' dtype, and whether it says that all is finite."""
     out, untouched = guarded((given_rows.width,), given_rows.matrix.dtype)
     finite = statistic(*given_rows.block, *parameters, out)
     assert untouched()

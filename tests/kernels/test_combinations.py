@@ -22,7 +22,7 @@ def combined(given_rows: Rows, weights: np.ndarray, dtype: type) -> tuple[np.nda
 
 
 def assert_is_combination(out: np.ndarray, given_rows: Rows, weights: np.ndarray) -> None:
-    """Right to one rounding of the answer's dtype and float64 sums; too large for the dtype is not finite."""
+    """Right to one rounding of the result's dtype and float64 sums; too large for the dtype is not finite."""
     info = np.finfo(out.dtype)
     x = naive.wide(given_rows.matrix)
     for answer, row in zip(out, naive.wide(weights), strict=True):
@@ -30,7 +30,7 @@ def assert_is_combination(out: np.ndarray, given_rows: Rows, weights: np.ndarray
         exact = terms.sum(axis=0)
         slack = np.abs(terms).sum(axis=0) * (len(x) * 2.0**-52) + float(info.eps) * np.abs(exact)
         slack += float(info.smallest_subnormal) + len(x) * 2.0**-1074  # each product of denormals is rounded as well
-        # An answer within rounding of the largest number may be that number or infinite; partial sums may overflow too
+        # A result within rounding of the largest number may be that number or infinite; partial sums may overflow too
         inside = np.abs(terms).sum(axis=0) < float(info.max) * 0.999
         assert (np.abs(naive.wide(answer[inside]) - exact[inside]) <= slack[inside]).all()
         if out.dtype == np.float32:

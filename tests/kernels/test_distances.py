@@ -108,7 +108,7 @@ def test_pair_sums_of_near_duplicates():
 
 
 def test_pair_sums_beyond_the_range_of_float32():
-    """Squares of differences above 1.8e19 and below 1e-23 leave the range of float32, not that of the answer."""
+    """Squares of differences above 1.8e19 and below 1e-23 leave the range of float32, not that of the result."""
     x = np.array([[0.0] * 40, [3e19] * 40, [3e-30] * 40, [3e38] * 40], np.float32)
     case = Rows(x)
     sums = distances.pair_sums(*case.block, np.array([2.0, 1.0, 3.0]))

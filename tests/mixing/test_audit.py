@@ -1,4 +1,4 @@
-"""The audit trail as a server uses it: what it commits to, draws, and writes before it answers."""
+"""The audit trail as a server uses it: what it commits to, draws, and writes before it returns a draw."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_disk_that_fills_up_midway_loses_nothing(log: Path, monkeypatch: pytes
 
 
 def test_a_round_is_used_once_and_a_retry_draws_the_same(log: Path) -> None:
-    """Same round and rows: logged as a retry, same answer. Same round, other rows: refused. Rounds only go up."""
+    """Same round and rows: logged as a retry, same result. Same round, other rows: refused. Rounds only go up."""
     with AuditTrail.start(log, POOL) as trail:
         first = trail.draw(rows(0), round=4, pool=POOL)
         again = trail.draw(rows(0), round=4, pool=POOL)
@@ -125,7 +125,7 @@ def test_a_round_is_used_once_and_a_retry_draws_the_same(log: Path) -> None:
             assert log.stat().st_size == size, "nothing is written for a refused draw"
         assert trail.draw(rows(0), pool=POOL).round == 5, "the same rows in a new round are not a retry"
         assert trail.draw(rows(0), round=4, pool=POOL) == again
-        assert trail.draw(rows(2), round=np.int64(9), pool=POOL).round == 9  # type: ignore[arg-type]
+        assert trail.draw(rows(2), round=np.int64(9), pool=POOL).round == 9  # type: ignore[arg-type]  # an integer all the same
     report = verify(log)
     assert report.ok and [(draw.round, draw.retries) for draw in report.draws] == [(4, 2), (5, 0), (9, 0)]
     assert any("3 round numbers between 4 and 9 were skipped" in note for note in report.notes)
@@ -169,7 +169,7 @@ def test_wrong_round_numbers_are_refused(log: Path, round: object) -> None:
     """A round is an integer that JSON holds exactly."""
     trail = AuditTrail.start(log, POOL)
     with pytest.raises(ValueError, match="round must be an integer"):
-        trail.draw(rows(0), round=round, pool=POOL)  # type: ignore[arg-type]
+        trail.draw(rows(0), round=round, pool=POOL)  # type: ignore[arg-type]  # wrong on purpose
     trail.release()
 
 
@@ -214,7 +214,7 @@ def test_another_pool_is_refused(log: Path) -> None:
 def test_a_start_that_is_refused_leaves_nothing(log: Path, arguments: dict[str, object], sentence: str) -> None:
     """Wrong arguments raise before any file is made."""
     with pytest.raises(ValueError, match=sentence):
-        AuditTrail.start(log, **arguments)  # type: ignore[arg-type]
+        AuditTrail.start(log, **arguments)  # type: ignore[arg-type]  # wrong on purpose
     assert list(log.parent.iterdir()) == []
 
 

@@ -53,9 +53,9 @@ def test_a_start_that_was_killed_can_be_repeated_or_resumed(log: Path, monkeypat
 
         def guarded(name: str, *, last: int = last, count: object = count, real: object = real) -> object:
             def call(*arguments: object, **options: object) -> object:
-                if next(count) >= last:  # type: ignore[call-overload]
+                if next(count) >= last:  # type: ignore[call-overload]  # an iterator, typed loosely
                     raise KeyboardInterrupt
-                return real[name](*arguments, **options)  # type: ignore[index]
+                return real[name](*arguments, **options)  # type: ignore[index]  # as above
 
             return call
 
@@ -348,7 +348,7 @@ def test_a_damaged_log_is_not_continued(log: Path, damage: str) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_kill_dash_nine_loses_nothing_that_was_answered(log: Path) -> None:
-    """A server is killed while it draws, again and again: each answer it gave is in the log, which verifies."""
+    """A server is killed while it draws, again and again: each result it gave is in the log, which verifies."""
     script = f"""
 import hashlib
 from mixtailor.mixing.audit import AuditTrail

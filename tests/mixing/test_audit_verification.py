@@ -445,7 +445,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_a_commitment_that_is_none_is_refused(run: Run, commitment: object) -> None:
     """A slip in copying is not a broken log."""
     with pytest.raises(ValueError, match="A commitment is 64 hexadecimal digits"):
-        verify(run.path, commitment=commitment)  # type: ignore[arg-type]
+        verify(run.path, commitment=commitment)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_report_reads_well(run: Run) -> None:

@@ -83,12 +83,12 @@ def test_wrong_sources_are_noticed(wrong: Callable[[], Callable[[], int]], notic
 
 
 def places(rule: mt.MixTailor, count: int = 40) -> list[int]:
-    return [rule.plan(ARRIVAL, Request(), 12).facts["place"] for _ in range(count)]  # type: ignore[misc]
+    return [rule.plan(ARRIVAL, Request(), 12).facts["place"] for _ in range(count)]  # type: ignore[misc]  # places are integers
 
 
 def _report(rule: mt.MixTailor, pipe: object) -> None:
     plans = [rule.plan(ARRIVAL, Request(), 12) for _ in range(40)]
-    pipe.send([(plan.facts["place"], plan.key) for plan in plans])  # type: ignore[attr-defined]
+    pipe.send([(plan.facts["place"], plan.key) for plan in plans])  # type: ignore[attr-defined]  # one end of a pipe
 
 
 def test_servers_started_alike_draw_differently() -> None:

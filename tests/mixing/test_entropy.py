@@ -97,7 +97,7 @@ def test_below_accepts_each_integer_once(total: int) -> None:
     bits = (total - 1).bit_length()
     for value in range(2**bits):
         first = (value << (256 - bits)).to_bytes(32, "big")
-        found = below(total, lambda counter, first=first: first if counter == 0 else bytes(32))  # type: ignore[misc]
+        found = below(total, lambda counter, first=first: first if counter == 0 else bytes(32))  # type: ignore[misc]  # bound now, not later
         assert found == (value if value < total else 0)
 
 
@@ -186,7 +186,7 @@ def test_wrong_probabilities_get_their_sentence(
     """What is needed, what arrived; and no key is used up by a refused draw."""
     source = SeededEntropy(0)
     with pytest.raises(error, match=sentence):
-        source.index(probabilities, count)  # type: ignore[arg-type]
+        source.index(probabilities, count)  # type: ignore[arg-type]  # wrong on purpose
     assert source.state()["counters"] == {}
 
 
@@ -298,18 +298,18 @@ def test_seeds_and_streams_are_all_different() -> None:
 def test_wrong_seeds_are_refused(seed: object, error: type[Exception]) -> None:
     """A seed is an integer that is not negative, or bytes."""
     with pytest.raises(error, match="seed must be an integer"):
-        SeededEntropy(seed)  # type: ignore[arg-type]
+        SeededEntropy(seed)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_purpose_is_text() -> None:
     """Bytes, None and lone surrogates are no purposes, for either source."""
     for source in (SystemEntropy(), SeededEntropy(0)):
         with pytest.raises(TypeError, match="A purpose must be a string"):
-            source.key(b"draw")  # type: ignore[arg-type]
+            source.key(b"draw")  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(ValueError, match="UTF-8"):
             source.key("\ud800")
     with pytest.raises(TypeError, match="A purpose must be a string"):
-        SeededEntropy(0).spawn(b"worker")  # type: ignore[arg-type]
+        SeededEntropy(0).spawn(b"worker")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_state_survives_json_and_resumes_every_stream() -> None:
@@ -353,7 +353,7 @@ def test_a_damaged_or_foreign_state_changes_nothing(change: Callable[[dict[str, 
         source.restore(state)
     assert source.state()["counters"] == {"draw": 1}
     with pytest.raises(ValueError, match="exactly the fields"):
-        source.restore(None)  # type: ignore[arg-type]
+        source.restore(None)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_pickling_equality_and_repr() -> None:

@@ -201,4 +201,4 @@ def test_what_is_not_a_proof_is_refused(text: str) -> None:
 def test_wrong_digests_get_their_sentence(digests: object, error: type[Exception], sentence: str) -> None:
     """No rows, names that are not text, digests that are none."""
     with pytest.raises(error, match=sentence):
-        leaves_of(digests)  # type: ignore[arg-type]
+        leaves_of(digests)  # type: ignore[arg-type]  # wrong on purpose

@@ -1,4 +1,4 @@
-"""`release_after`: the moment of an answer does not tell which rule was drawn."""
+"""`release_after`: the moment of a result does not show which rule was drawn."""
 
 import pickle
 import time
@@ -125,7 +125,7 @@ def test_a_time_that_is_none_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="MixTailor needs release_after > 0"):
         mt.MixTailor([mt.Comed()], release_after=wrong)
     with pytest.raises(TypeError, match="release_after as a number"):
-        mt.MixTailor([mt.Comed()], release_after="1")  # type: ignore[arg-type]
+        mt.MixTailor([mt.Comed()], release_after="1")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_by_the_real_clock() -> None:

@@ -51,7 +51,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
 
 @pytest.mark.parametrize("far", FAR)
 def test_far_rows_cost_no_digits(far: float) -> None:
-    """Far rows come out at an honest length, in the answer and in the geometry."""
+    """Far rows come out at an honest length, in the result and in the geometry."""
     rows = attacked(far, outliers=3).astype(np.float64)
     clipped = naive.arc(rows, 3)
     assert np.linalg.norm((ARC(f=3) >> Mean())(rows) - naive.mean(clipped)) < 1e-6

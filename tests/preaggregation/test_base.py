@@ -18,7 +18,7 @@ from mixtailor.updates import Updates
 def told(before: PreAggregation, n: int, f: int, **options: str) -> int:
     """The f that Krum works with behind a pre-aggregation of n rows, found from the scores it gives."""
     rows = attacked(3.0, n=n, outliers=0, dtype=np.float64)
-    chain = Chain(before, Krum(f=f), **options)  # type: ignore[arg-type]
+    chain = Chain(before, Krum(f=f), **options)  # type: ignore[arg-type]  # options of several types
     found = np.asarray(chain.decide(seen(rows, 5)).facts["scores"])
     mixed = before.prepare(seen(rows, 5)).matrix()
     for candidate in range(n):
@@ -109,7 +109,7 @@ def test_min_rows_is_the_least_that_works(size: int, f: int) -> None:
 
 
 def test_a_rule_without_f_withstands_what_is_left_of_it() -> None:
-    """Comed behind buckets of two withstands less than half of the buckets, behind resampling half of that."""
+    """Comed behind buckets of two tolerates less than half of the buckets, behind resampling half of that."""
     assert (Bucketing(size=2) >> Comed()).tolerates(12) == 2
     assert (Resampling(repeats=2) >> Comed()).tolerates(12) == 2
     assert (NNM(f=3) >> Comed()).tolerates(12) == 3
@@ -140,7 +140,7 @@ class Worst(PreAggregation):
 
 
 class Boast(Plain):
-    """The largest of each coordinate, which withstands everything, it says."""
+    """The largest of each coordinate, which tolerates everything, it says."""
 
     def tolerates(self, n: int) -> int:
         return n
@@ -152,7 +152,7 @@ def test_what_no_number_of_rows_makes_good_is_refused() -> None:
 
 
 def test_of_no_rows_nothing_is_made() -> None:
-    """Whatever a rule claims to withstand: one row has to be left."""
+    """Whatever a rule claims to tolerate: one row has to be left."""
     boast = Boast(lambda rows: rows.max(axis=0))
     rows = np.full((4, 2), np.nan)
     for rule in (boast, Clipping(9.0) >> boast):

@@ -67,7 +67,7 @@ def test_a_faulty_row_does_not_reach_the_answer() -> None:
 
 
 def test_randomness_comes_from_the_key_of_the_call() -> None:
-    """One key, one answer; another key, another one; numpy's own seed has no part in it."""
+    """One key, one result; another key, another one; numpy's own seed has no part in it."""
     rows = np.random.default_rng(2).normal(size=(12, 5))
     rule = Bucketing(size=3) >> Comed()
     np.random.seed(1)  # noqa: NPY002  # the seed that must not matter

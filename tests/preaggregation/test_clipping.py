@@ -44,7 +44,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
 
 @pytest.mark.parametrize("far", FAR)
 def test_far_rows_cost_no_digits(far: float) -> None:
-    """A far row comes out at the radius, in the answer and in the geometry."""
+    """A far row comes out at the radius, in the result and in the geometry."""
     rows = attacked(far, outliers=3).astype(np.float64)
     clipped = naive.clipping(rows, 6.0)
     for rule, twin in (

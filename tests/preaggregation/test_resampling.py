@@ -29,7 +29,7 @@ def test_each_row_is_used_s_times(seed: int) -> None:
 
 
 def test_what_comes_behind() -> None:
-    """n rows with s f faulty ones; Krum must withstand them, unless it keeps the f it was declared with."""
+    """n rows with s f faulty ones; Krum must tolerate them, unless it keeps the f it was declared with."""
     assert Resampling(repeats=3).after(12, 2) == (12, 6)
     assert (Resampling(repeats=2) >> Krum(f=2)).min_rows() == 11
     result = (Resampling(repeats=2) >> Krum(f=2)).aggregate(np.random.default_rng(0).normal(size=(11, 4)))
@@ -72,7 +72,7 @@ def test_a_faulty_row_does_not_reach_the_answer() -> None:
 
 
 def test_randomness_comes_from_the_key_of_the_call() -> None:
-    """One key, one answer; another key, another one; numpy's own seed has no part in it."""
+    """One key, one result; another key, another one; numpy's own seed has no part in it."""
     rows = np.random.default_rng(2).normal(size=(12, 5))
     rule = Resampling(repeats=2) >> Comed()
     np.random.seed(1)  # noqa: NPY002  # the seed that must not matter

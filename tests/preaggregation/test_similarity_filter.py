@@ -51,7 +51,7 @@ def test_what_comes_behind() -> None:
 
 
 def test_without_an_f_it_withstands_what_is_left_of_the_rule_behind() -> None:
-    """Comed on n - 2f rows withstands f where n >= 4f + 1."""
+    """Comed on n - 2f rows tolerates f where n >= 4f + 1."""
     rule = SimilarityFilter(0.1) >> Comed()
     assert [rule.tolerates(n) for n in (1, 4, 5, 8, 9)] == [0, 0, 1, 1, 2]
 

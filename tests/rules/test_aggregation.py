@@ -110,7 +110,7 @@ def test_the_facts_of_rows_in_another_order_are_told_of_the_rows_as_received() -
     """A rule that reorders its rows before it combines them."""
 
     class Backwards(mt.Mean):
-        def decide(self, updates):  # type: ignore[no-untyped-def]
+        def decide(self, updates):  # type: ignore[no-untyped-def]  # as users write it
             return updates.take([5, 4, 3, 2, 1, 0]).row(1)
 
-    assert Backwards().aggregate(ROWS).weights.tolist() == [0, 0, 0, 0, 1, 0]  # type: ignore[union-attr]
+    assert Backwards().aggregate(ROWS).weights.tolist() == [0, 0, 0, 0, 1, 0]  # type: ignore[union-attr]  # there are weights

@@ -294,7 +294,7 @@ def test_concise_repr() -> None:
 
 @pytest.mark.parametrize("rule", [mt.Krum(2), mt.Comed(), mt.Mean(), mt.NNM(2) >> mt.Krum(2)], ids=repr)
 def test_no_row_left_is_the_same_error(rule) -> None:
-    """A round in which every worker sends NaN names them all, or is skipped, in every home."""
+    """A round in which every worker sends NaN names them all, or is skipped, in every storage."""
     rows = np.full((12, 5), np.nan)
     for sent in (rows, list(rows), [{"a": row} for row in rows]):
         with pytest.raises(mt.FaultError, match="12 of 12 updates are not finite") as caught:

@@ -56,7 +56,7 @@ def test_a_selection_that_returns_one_row_is_that_pick() -> None:
 @pytest.mark.parametrize("selection", [Krum(2, p=1), Medoid(), Medoid(p=3), Comed(), GeometricMedian()], ids=repr)
 @pytest.mark.parametrize("then", [None, Mean(), Comed()], ids=repr)
 def test_phases_are_told(selection: Rule, then: Rule | None) -> None:
-    """The picks are those of the selection run by hand, and the answer is the second rule's on them."""
+    """The picks are those of the selection run by hand, and the result is the second rule's on them."""
     rows = np.random.default_rng(1).normal(size=(11, 6))
     p = float(getattr(selection, "p", 2.0))
 

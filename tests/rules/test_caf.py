@@ -106,5 +106,5 @@ def test_many_rows_of_which_some_have_lost_their_weight() -> None:
 
 
 def test_rows_that_are_all_equal() -> None:
-    """Nothing spreads, and the answer is the row."""
+    """Nothing spreads, and the result is the row."""
     np.testing.assert_allclose(CAF(f=2)(np.full((7, 3), 0.1)), np.full(3, 0.1), rtol=1e-15)

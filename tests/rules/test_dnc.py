@@ -62,7 +62,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
     coordinates = [draw(twin, d, 25) for _ in range(samples)]
     updates = view(rows, seed)
     point = DnC(f=f, coordinates=25, iterations=samples).decide(updates)
-    assert list(point.facts["selected"]) == naive.dnc_rows(rows, f, coordinates)  # type: ignore[call-overload]
+    assert list(point.facts["selected"]) == naive.dnc_rows(rows, f, coordinates)  # type: ignore[call-overload]  # a fact is an object to mypy
     np.testing.assert_allclose(updates.at(point), naive.dnc(rows, f, coordinates), rtol=1e-12)
 
 
@@ -99,13 +99,13 @@ def test_where_every_row_is_dropped_the_least_dropped_stay() -> None:
         point = DnC(f=1, coordinates=1, iterations=3).decide(view(rows, seed))
         counts = np.asarray(point.facts["scores"])
         assert counts.sum() == 3
-        assert list(point.facts["selected"]) == np.nonzero(counts == counts.min())[0].tolist()  # type: ignore[call-overload]
+        assert list(point.facts["selected"]) == np.nonzero(counts == counts.min())[0].tolist()  # type: ignore[call-overload]  # as above
         seen.add(tuple(np.sort(counts)))
     assert (1.0, 1.0, 1.0) in seen
 
 
 def test_randomness_comes_from_the_key_of_the_call() -> None:
-    """One key, one answer; another key, another one; numpy's own seed has no part in it."""
+    """One key, one result; another key, another one; numpy's own seed has no part in it."""
     rows = np.random.default_rng(2).normal(size=(12, 500))
     rule = DnC(f=2, coordinates=5, iterations=2)
     np.random.seed(1)  # noqa: NPY002  # the seed that must not matter

@@ -49,7 +49,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("p", OTHER)
 def test_one_pass_written_out(p: float) -> None:
-    """Weights from the median, their combination, the weights from there: the answer, and how much they moved."""
+    """Weights from the median, their combination, the weights from there: the result, and how much they moved."""
     start = np.median(ROWS, axis=0)
     least = 1e-6 * float(np.median(away(ROWS, start, p)))
     first = inverse(away(ROWS, start, p), least)
@@ -121,7 +121,7 @@ def test_the_least_numbers_are_weighed_like_any_others(p: float) -> None:
 
 
 def test_answers_are_remembered_by_norm() -> None:
-    """Several medians on one home of updates, as in a pool that is looked at as a whole."""
+    """Several medians on the same updates, as in a pool that is looked at as a whole."""
     home = Updates.arrived(receive(ROWS))
     for p in OTHER:
         np.testing.assert_array_equal(home.at(GeometricMedian(p=p).decide(home)), GeometricMedian(p=p)(ROWS))

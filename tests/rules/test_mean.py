@@ -29,7 +29,7 @@ def test_agrees_with_the_oracle(seed: int) -> None:
 
 
 def test_withstands_nothing() -> None:
-    """One row that is not finite is one more than the mean withstands, and is named."""
+    """One row that is not finite is one more than the mean tolerates, and is named."""
     with pytest.raises(FaultError, match="row 1") as refusal:
         Mean()(np.array([[1.0], [np.nan], [2.0]]))
     assert refusal.value.rows == (1,)

@@ -40,7 +40,7 @@ def test_one_row_is_measured_in_the_rules_own_norm():
 
 @pytest.mark.parametrize("rule", [mt.Comed(), mt.TrimmedMean(2), mt.Mean(), mt.CGE(2)], ids=repr)
 def test_unknown_distances_are_none_until_asked(rule):
-    """What the rule did not ask for is not known; the updates tell it, whatever home they have."""
+    """What the rule did not ask for is not known; it is computed from the updates, whatever storage they have."""
     result = rule.aggregate(ROWS)
     assert result.distances is None
     reputation = mt.Reputation()
@@ -54,7 +54,7 @@ def test_unknown_distances_are_none_until_asked(rule):
 
 
 def test_weights_of_another_sum_have_no_free_distances():
-    """The identity behind them needs sum one: clipped answers are not guessed at."""
+    """The identity behind them needs sum one: clipped results are not guessed at."""
     rule = mt.Clipping(0.5) >> mt.Krum(2)
     result = rule.aggregate(ROWS)
     assert result.distances is None

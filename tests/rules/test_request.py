@@ -23,7 +23,7 @@ def test_keywords_and_fields_are_the_same() -> None:
 
 def test_a_request_does_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Request().round = 3  # type: ignore[misc]
+        Request().round = 3  # type: ignore[misc]  # frozen: wrong on purpose
 
 
 @pytest.mark.parametrize("call", [mt.Comed(), mt.Comed().aggregate], ids=["call", "aggregate"])

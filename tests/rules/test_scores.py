@@ -5,7 +5,7 @@ import pytest
 
 from mixtailor.kernels.selection import by_neighbours, closest, nearest
 from mixtailor.rules import Bulyan
-from mixtailor.updates.geometry import in_unit
+from mixtailor.updates.units import in_unit
 
 
 def spread(seed: int, n: int = 9) -> np.ndarray:

@@ -20,7 +20,7 @@ def test_one_row_votes_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_agrees_with_the_oracle(dtype: type) -> None:
-    """In every type, which the answer keeps."""
+    """In every type, which the result keeps."""
     rows = np.random.default_rng(0).integers(-2, 3, size=(8, 700)).astype(dtype)
     answer = SignVote()(rows)
     assert answer.dtype == dtype

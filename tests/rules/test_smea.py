@@ -16,7 +16,7 @@ from mixtailor.testing import climb
 
 def largest(rows: np.ndarray, chosen: object) -> float:
     """The largest eigenvalue of the covariance of the chosen rows, in d-space."""
-    return naive.top_direction(rows[list(chosen)])[0]  # type: ignore[call-overload]
+    return naive.top_direction(rows[list(chosen)])[0]  # type: ignore[call-overload]  # a sequence of indices
 
 
 def test_by_hand() -> None:
@@ -115,7 +115,7 @@ def test_size_does_not_matter(size: float) -> None:
 
 
 def test_behind_mixing() -> None:
-    """NNM makes rows that are equal or nearly so; the answer is that of the mixed rows."""
+    """NNM makes rows that are equal or nearly so; the result is that of the mixed rows."""
     rows = attacked(1e8, n=9, outliers=2, dtype=np.float64)
     mixed = naive.nnm(rows, 2)
     answer = (NNM(f=2) >> SMEA(f=2))(rows)
@@ -180,7 +180,7 @@ def test_none_is_missed_and_the_order_is_lexicographic(seed: int) -> None:
     ("n", "f", "d", "nodes"), [(14, 6, 20, 580), (12, 5, 4, 63), (10, 4, 50, 47), (9, 3, 2, 2), (20, 3, 5, 68)]
 )
 def test_no_bound_of_the_search_is_lost(n: int, f: int, d: int, nodes: int) -> None:
-    """A branch that ends later than it may gives the same answer: only the nodes tell."""
+    """A branch that ends later than it may gives the same result: only the nodes show it."""
     assert SMEA(f).aggregate(np.random.default_rng(0).normal(size=(n, d))).facts["nodes"] == nodes
 
 

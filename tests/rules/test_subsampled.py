@@ -67,7 +67,7 @@ def test_requirement() -> None:
     with pytest.raises(ValueError, match=r"needs at least 7 rows \(n >= k\) and got 6"):
         Subsampled(Krum(f=2), 7)(np.eye(6))
     with pytest.raises(TypeError, match="whole number"):
-        Subsampled(Comed(), 2.5)  # type: ignore[arg-type]
+        Subsampled(Comed(), 2.5)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_faulty_rows_do_not_reach_the_answer() -> None:
@@ -81,7 +81,7 @@ def test_faulty_rows_do_not_reach_the_answer() -> None:
 
 
 def test_it_withstands_what_the_rule_withstands_of_k() -> None:
-    """All faulty rows may be drawn, so five rows do not withstand more than a median of three does."""
+    """All faulty rows may be drawn, so five rows do not tolerate more than a median of three does."""
     assert Subsampled(Comed(), 3).tolerates(11) == 1
     rows = np.zeros((3, 1))
     rows[:2] = np.nan

@@ -53,7 +53,7 @@ def test_fast_pooling_gives_the_same_bits(shape: tuple[int, ...]) -> None:
     "layer", [nn.MaxPool2d(3), nn.MaxPool2d(2, stride=1), nn.MaxPool2d(2, padding=1), nn.MaxPool2d(2, ceil_mode=True)]
 )
 def test_other_pooling_stays(layer: nn.MaxPool2d) -> None:
-    assert _with_fast_pooling(nn.Sequential(layer))[0] is layer  # type: ignore[index]
+    assert _with_fast_pooling(nn.Sequential(layer))[0] is layer  # type: ignore[index]  # a container
     hooked = nn.MaxPool2d(2)
     hooked.register_forward_hook(lambda *_: None)
     assert _with_fast_pooling(hooked) is hooked

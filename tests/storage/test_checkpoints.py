@@ -1,4 +1,4 @@
-"""Torch checkpoints: the answers of their tensors, a sentence for everything else, and nothing ever executed."""
+"""Torch checkpoints: the results of their tensors, a sentence for everything else, and nothing ever executed."""
 
 import io
 import os
@@ -131,8 +131,8 @@ def broken(trace):
     return {
         "a pickle": (pickle.dumps({"w": Bomb(trace)}), "no checkpoint of torch.save"),
         "a bomb": (changed(good, "data.pkl", bomb), "it holds Python objects .*mkdir.*which are never loaded"),
-        "a bomb, older format": (saved(Bomb(trace), _use_new_zipfile_serialization=False), "save it anew"),
-        "the older format": (saved({"w": w}, _use_new_zipfile_serialization=False), "save it anew"),
+        "a bomb, older format": (saved(Bomb(trace), _use_new_zipfile_serialization=False), "save it again"),
+        "the older format": (saved({"w": w}, _use_new_zipfile_serialization=False), "save it again"),
         "a module": (saved(torch.nn.Linear(2, 2)), "it holds Python objects .torch.nn.modules.linear.Linear"),
         "an array of numpy": (saved({"w": w.numpy()}), "it holds Python objects"),
         "text": (saved({"w": "text"}), "whose entry 'w' is no tensor but str"),

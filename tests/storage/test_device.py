@@ -1,4 +1,4 @@
-"""Tensors on a device, asked for on the CPU: the answers of the CPU, brought to the host once a pass."""
+"""Tensors on a device, asked for on the CPU: the results of the CPU, brought to the host once a pass."""
 
 from collections import OrderedDict
 
@@ -176,7 +176,7 @@ class Transfers(TorchDispatchMode):
 
 @pytest.mark.parametrize("rule", samples.everything(), ids=repr)
 def test_nothing_waits_for_the_device_inside_a_pass(rule, short_runs, monkeypatch) -> None:
-    """No operation of a pass reads a number back; the answers of a pass are brought at once when it is over."""
+    """No operation of a pass reads a number back; the results of a pass are brought at once when it is over."""
     case = Case.of(rule, d=2600, extra=2)
     rows = torch.from_numpy(case.rows.astype(np.float32))
     collect, inside = Tensors.collect, []
@@ -209,7 +209,7 @@ def test_counters_and_structure() -> None:
 
 
 def test_plain_callables_get_tensors() -> None:
-    """A callable gets the matrix as a tensor, on the device, and may answer with one."""
+    """A callable gets the matrix as a tensor, on the device, and may return one."""
     x = torch.arange(12.0).reshape(3, 4)
     rule = mt.Plain(lambda rows: rows.max(dim=0).values)
     assert torch.equal(rule(on_device(x)), x[2]) and torch.equal(rule(on_device(list(x))), x[2])

@@ -24,7 +24,7 @@ KINDS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
     seed=st.integers(0, 1000),
 )
 def test_distances_and_median(n: int, d: int, p: float, kind: str, size: float, seed: int) -> None:
-    """What the rows hold is widened exactly, so nothing but the answer is rounded to half precision."""
+    """What the rows hold is widened exactly, so nothing but the result is rounded to half precision."""
     rng = np.random.default_rng(seed)
     tails = np.clip(size * rng.standard_t(3, size=(n, d)), -60000, 60000)  # float16 ends at 65504
     rows = torch.from_numpy(tails).to(KINDS[kind])

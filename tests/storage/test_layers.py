@@ -63,7 +63,7 @@ def forms():
 @pytest.mark.parametrize("form", forms())
 @pytest.mark.parametrize("rule", [mt.Krum(1), mt.Comed(), mt.NNM(1) >> mt.Comed(), mt.GeometricMedian(p=3)], ids=repr)
 def test_any_nesting(form, rule) -> None:
-    """The answer is that of the matrix, in the containers, shapes and libraries that one worker used."""
+    """The result is that of the matrix, in the containers, shapes and libraries that one worker used."""
     x = rows()
     make, back = forms()[form]
     answer = rule([make(row) for row in x])

@@ -74,7 +74,7 @@ def test_what_cannot_be_read_in_place_gives_the_same_answer(form, rule) -> None:
     answer = rule(sent)
     expected = rule(plain.reshape(7, -1)).reshape(first.shape)
     assert answer.dtype == first.dtype and answer.shape == first.shape
-    # The answer is rounded once, from float64; the expected one to float32 first.
+    # The result is rounded once, from float64; the expected one to float32 first.
     unit = 1e-3 if form == "half" else 0.0
     np.testing.assert_allclose(answer.astype(np.float64), expected.astype(np.float64), rtol=unit, atol=unit)
 
@@ -105,7 +105,7 @@ def test_rows_of_another_type_are_understood_in_that_of_most() -> None:
 
 
 def test_whole_numbers_as_an_update() -> None:
-    """An update that is nothing but whole numbers computes and answers in float64."""
+    """An update that is nothing but whole numbers computes and returns float64."""
     x = np.arange(20, dtype=np.int16).reshape(4, 5)
     assert mt.Mean()(x).tolist() == x.mean(axis=0).tolist()
     assert mt.Mean()(list(x)).dtype == np.float64
@@ -159,7 +159,7 @@ class DLPackOnly:
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_other_libraries(rule) -> None:
-    """Arrays of another library come in as they are, in a matrix, list or layers, and the answer is one of theirs."""
+    """Arrays of another library come in as they are, in a matrix, list or layers, and the result is one of theirs."""
     x = rows(7, 60)
     expected = rule(x)
     for device in (None, "somewhere"):

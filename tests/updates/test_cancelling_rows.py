@@ -87,7 +87,7 @@ def test_what_cancelled_when_it_was_measured_cancels_in_the_answer(far: float, d
 @pytest.mark.parametrize("as_differences", [False, True])
 @pytest.mark.parametrize("rule", [mt.MultiKrum(f=2, p=1), mt.MultiKrum(f=2), mt.GeometricMedian(p=3)], ids=repr)
 def test_what_cancels_in_a_mean_leaves_nothing_in_the_answer(rule: mt.Rule, as_differences: bool) -> None:
-    """Some keys put the two far rows into one mean: the answer is what its weights say, without rounding."""
+    """Some keys put the two far rows into one mean: the result is what its weights say, without rounding."""
     rows = np.random.default_rng(7).normal(size=(14, 5)).astype(np.float32)
     rows[4], rows[9] = 1e30, -1e30
     sent = differences(rows) if as_differences else rows

@@ -45,7 +45,7 @@ def test_scaled_rows(rule):
 @pytest.mark.parametrize("rule", [mt.Krum(f=2), mt.Comed(), mt.SignVote(), mt.CGE(f=2)], ids=repr)
 @pytest.mark.parametrize("scales", [None, np.ones(13)])
 def test_faulty_rows_are_named_as_received(rule, scales):
-    """A model that is not finite is named by its row, and the answer is that of the others."""
+    """A model that is not finite is named by its row, and the result is that of the others."""
     rows, base, models = _models()
     models[4] = {**models[4], "b": np.full(7, np.nan)}
     result = rule.aggregate(_differences(models, base, scales))

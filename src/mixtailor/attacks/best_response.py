@@ -1,4 +1,4 @@
-"""The best response to a mixture: rows that make the expected answer as bad as a search can."""
+"""The best response to a mixture: rows that make the expected result as bad as a search can."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from mixtailor._checks import check_count, check_fraction, refuse
 from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
-from mixtailor.attacks._starts import SIMPLE, Start, moved, started
+from mixtailor.attacks._search_starts import SIMPLE, Start, moved, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.trials import Trials, check_target
 from mixtailor.rules import Rule
@@ -69,9 +69,9 @@ class BestResponse(Attack):
 
     Notes
     -----
-    `craft` tells the value, the best start and its value, the improvement, whether there is any (a search that returns
-    its start has failed and says so), the payoff of each rule, the value against the number of candidates, and the
-    number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
+    `craft` reports the value, the best start and its value, the improvement, whether there is any (a search that
+    returns its start has failed and says so), the payoff of each rule, the value against the number of candidates, and
+    the number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
 
     The payoff looks one step ahead. The results jump where a selecting rule changes its mind, and a search has a few
     hundred candidates at most: with the same starts and the same number of candidates, an evolution strategy with one
@@ -123,7 +123,7 @@ class BestResponse(Attack):
         best_start = record.value
         self._improve(value, frame, record, trials)
         assert record.best is not None
-        told = {
+        facts = {
             "value": record.value,
             "start": start.name,
             "start_value": best_start,
@@ -134,7 +134,7 @@ class BestResponse(Attack):
             "candidates": record.tried,
             "evaluations": trials.evaluations,
         }
-        return frame.points(record.best, **told)
+        return frame.points(record.best, **facts)
 
     def _from_starts(self, value: _Value, starts: Sequence[Start], frame: Frame, f: int) -> Start:
         tried = list(starts[: self.budget])

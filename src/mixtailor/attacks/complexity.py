@@ -1,4 +1,4 @@
-"""What an attack costs the attacker: rule evaluations until the answer points backwards, and mimicked randomness."""
+"""What an attack costs the attacker: rule evaluations until the result points backwards, and mimicked randomness."""
 
 import json
 import math
@@ -27,7 +27,7 @@ __all__ = ["Complexity", "Mimicry", "attack_complexity", "mimicry"]
 
 @dataclass(frozen=True)
 class Complexity:
-    """How many rule evaluations it takes to turn answers around.
+    """How many rule evaluations it takes to turn results around.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def attack_complexity(
     budget: int = 200,
     seed: int = 0,
 ) -> Complexity:
-    r"""Rule evaluations until the answer under attack points against the answer without, to within each angle.
+    r"""Rule evaluations until the result under attack points against the result without, to within each angle.
 
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
@@ -117,7 +117,7 @@ def attack_complexity(
     The paper counts elementary operations; a rule evaluation is what all of its search methods have in common. It
     concludes that attacking a pool takes the sum over its rules. That is what it takes to turn *every* rule around, one
     by one. To harm the mixture takes less: one search for all rules at once, as `BestResponse` makes it, need not turn
-    every answer around, and rows made for one rule often serve its relatives.
+    every result around, and rows made for one rule often serve its relatives.
 
     References
     ----------
@@ -169,7 +169,7 @@ class Mimicry:
     errors : tuple of tuples of float
         Standard errors over rounds.
     ascents : tuple of tuples of float
-        The share of rounds in which the server's expected answer ascends.
+        The share of rounds in which the server's expected result ascends.
     rounds : int
     """
 

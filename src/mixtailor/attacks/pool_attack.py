@@ -13,7 +13,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor._types import Floats
 from mixtailor.attacks._evolution import Record, evolve
 from mixtailor.attacks._frame import Frame
-from mixtailor.attacks._starts import SIMPLE, moved, started
+from mixtailor.attacks._search_starts import SIMPLE, moved, started
 from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.line_search import golden
 from mixtailor.attacks.trials import Trials, check_target
@@ -33,7 +33,7 @@ _LINE = "P3"
 
 @dataclass(frozen=True)
 class PoolAttack(Attack):
-    r"""Rows that make even the best answer of a pool's rules as bad as a search can.
+    r"""Rows that make even the best result of a pool's rules as bad as a search can.
 
     .. math:: P_1: \quad \min_{b_1, \ldots, b_f} \max_m \; R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)^\top
         \frac1n \sum_{i=1}^n V_i \quad \text{subject to} \quad \lVert b_i - b_j \rVert \ge \epsilon
@@ -70,10 +70,10 @@ class PoolAttack(Attack):
 
     Notes
     -----
-    `craft` tells the value, whether it is below zero (`broken`), whether the filter's distances are kept (`feasible`),
-    the rule that decides, the value of each rule, the best start with its value, and the number of rule evaluations.
-    The value is never above that of a start, made feasible; without a filter, P1 with the same budget is never above
-    P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
+    `craft` reports the value, whether it is below zero (`broken`), whether the filter's distances are kept
+    (`feasible`), the rule that decides, the value of each rule, the best start with its value, and the number of rule
+    evaluations. The value is never above that of a start, made feasible; without a filter, P1 with the same budget is
+    never above P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
     :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
     honest rows.
 
@@ -126,20 +126,20 @@ class PoolAttack(Attack):
                 products.update(zip(trials.rules, found, strict=True))
             return record.note(rows, max(found))
 
-        told: dict[str, object] = {"problem": self.problem}
+        facts: dict[str, object] = {"problem": self.problem}
         line = self._line(lambda rows: value(self._feasible(frame, rows)), reference, scene)
         if self.problem == "P3":
-            told["lambda"] = line[0]
+            facts["lambda"] = line[0]
         else:
             found = {_LINE: line[1]}
             for start in starts[: self.budget]:
                 found[start.name] = value(self._feasible(frame, start.rows))
             best = min(found, key=lambda name: found[name])
-            told.update(start=best, start_value=found[best], starts=found)
+            facts.update(start=best, start_value=found[best], starts=found)
             self._rows(value, frame, record, scene)
-            told["improved"] = record.value < found[best]
+            facts["improved"] = record.value < found[best]
         assert record.best is not None
-        told.update(
+        facts.update(
             value=record.value,
             broken=record.value < 0.0,
             feasible=self._least(frame, record.best) >= self.eps,
@@ -149,7 +149,7 @@ class PoolAttack(Attack):
             candidates=record.tried,
             evaluations=trials.evaluations,
         )
-        return frame.points(record.best, **told)
+        return frame.points(record.best, **facts)
 
     def _line(self, value: Callable[[Floats], float], reference: Combination, scene: Scene) -> tuple[float, float]:
         """The best lambda of P3 and its value; lambda times the sum of the rows is a size times their mean."""

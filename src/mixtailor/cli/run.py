@@ -22,13 +22,14 @@ def command(
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
     states: _training.States = 0,
     resamples: _training.Resamples = 10,
+    frames: _training.Frames = 10,
     tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
     """Train under attack as a file says: an experiment or a sweep. Stopped anywhere, the same command goes on."""
     with _training.needed():
         from mixtailor.experiments import Experiment
-        from mixtailor.simulation.recording import Recording
+        from mixtailor.simulation.recorded_states import Recording
 
         experiment = Experiment.read(file).changed(seeds=_training.seeds_of(seeds))
         _training.carry_out(
@@ -42,4 +43,5 @@ def command(
             figures=figures,
             recording=Recording(states, resamples) if states else None,
             tracker=tracker,
+            frames=frames,
         )

@@ -5,8 +5,7 @@ Read the threat model first, in docs/engines/frameworks.md: faulty gradients on 
 
 from typing import Any, final
 
-from mixtailor.engines.distributed import RobustHook, protect
-from mixtailor.rules.request import KeySource, OnFault
+from mixtailor.engines.distributed.callback import Protecting
 
 try:
     from transformers import TrainerCallback
@@ -19,7 +18,7 @@ __all__ = ["RobustCallback"]
 
 
 @final
-class RobustCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not installed where types are checked
+class RobustCallback(Protecting, TrainerCallback):  # type: ignore[misc]  # transformers is not installed where types are checked
     """Aggregate the gradients of all processes by a rule, where `Trainer` would average them.
 
     Parameters
@@ -46,11 +45,6 @@ class RobustCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
     Where `Trainer` does not use DistributedDataParallel (one process, FSDP, DeepSpeed), training does not begin.
     """
 
-    def __init__(self, rule: Any, *, entropy: KeySource | None = None, on_fault: OnFault = "raise") -> None:
-        self.rule, self.entropy = rule, entropy
-        self.on_fault: OnFault = on_fault
-        self.hook: RobustHook | None = None
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
         """Find what `Trainer` has wrapped the model in."""
-        self.hook = protect(options["model"], self.rule, entropy=self.entropy, on_fault=self.on_fault)
+        self._protect(options["model"])

@@ -5,8 +5,7 @@ Read the threat model first, in docs/engines/frameworks.md: faulty gradients on 
 
 from typing import Any, final
 
-from mixtailor.engines.distributed import RobustHook, protect
-from mixtailor.rules.request import KeySource, OnFault
+from mixtailor.engines.distributed.callback import Protecting
 
 try:
     from lightning.pytorch import Callback
@@ -19,7 +18,7 @@ __all__ = ["RobustCallback"]
 
 
 @final
-class RobustCallback(Callback):  # type: ignore[misc]  # lightning is not installed where types are checked
+class RobustCallback(Protecting, Callback):  # type: ignore[misc]  # lightning is not installed where types are checked
     """Aggregate the gradients of all processes by a rule, where `strategy="ddp"` would average them.
 
     Parameters
@@ -47,11 +46,6 @@ class RobustCallback(Callback):  # type: ignore[misc]  # lightning is not instal
     This callback registers on every device; where the strategy is not DDP, training does not begin.
     """
 
-    def __init__(self, rule: Any, *, entropy: KeySource | None = None, on_fault: OnFault = "raise") -> None:
-        self.rule, self.entropy = rule, entropy
-        self.on_fault: OnFault = on_fault
-        self.hook: RobustHook | None = None
-
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Find what the strategy has wrapped the module in."""
-        self.hook = protect(pl_module, self.rule, entropy=self.entropy, on_fault=self.on_fault)
+        self._protect(pl_module)

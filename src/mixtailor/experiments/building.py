@@ -20,8 +20,8 @@ from mixtailor.mixing import SeededEntropy
 from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
-from mixtailor.rules.base import as_rule
-from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
+from mixtailor.rules.plain import as_rule
+from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Simulation
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from mixtailor.attacks.knowledge import Knowledge
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
+    from mixtailor.simulation.frames import Filming
     from mixtailor.simulation.progress import Progress
-    from mixtailor.simulation.recording import Recording
+    from mixtailor.simulation.recorded_states import Recording
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 
-__all__ = ["Objects", "check", "make_attack", "settings_of", "simulation_of"]
+__all__ = ["Objects", "check", "make_attack", "rule_of", "settings_of", "simulation_of"]
 
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
@@ -102,6 +103,7 @@ def simulation_of(
     recording: Recording | None = None,
     tracker: Tracker | None = None,
     objects: Objects | None = None,
+    filming: Filming | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -113,13 +115,15 @@ def simulation_of(
     data : path, optional
         Where the data files are.
     progress : Progress, optional
-        Who hears of its rounds.
+        Callbacks for its rounds.
     recording : Recording, optional
         How many states it records.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation.
+        Receives the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
+    filming : Filming, optional
+        Which rounds to film.
 
     Examples
     --------
@@ -146,9 +150,17 @@ def simulation_of(
         folder=folder,
         progress=progress,
         tracker=tracker,
+        rollback=None if config.rollback is None else Rollback(config.rollback),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
+        **({} if filming is None else {"frames": filming}),
     )
+
+
+def rule_of(config: RunConfig, objects: Objects | None = None) -> Rule:
+    """The server's rule in a run."""
+    own = None if objects is None else objects.rule
+    return _rule(config, settings_of(config)) if own is None else own
 
 
 def _rule(config: RunConfig, settings: Settings) -> Rule:
@@ -194,10 +206,11 @@ def make_attack(given: str | Named, *, rule: Rule, classes: int, rounds: int | N
     }
     for key in {"attack", "other"} & set(table):
         table[key] = make_attack(table[key], rule=rule, classes=classes, rounds=rounds)
-    if kind is attacks.Schedule and rounds is not None and isinstance(share := table.get("start"), float):
+    when = {attacks.Schedule: "start", attacks.Blow: "watch"}.get(kind)  # type: ignore[call-overload]  # None elsewhere
+    if when is not None and rounds is not None and isinstance(share := table.get(when), float):
         if not 0.0 <= share < 1.0:
-            refuse(f"'schedule' needs start as a round, or as a share of the rounds below 1, and got {share}.")
-        table["start"] = int(share * rounds)
+            refuse(f"{name!r} needs {when} as a round, or as a share of the rounds below 1, and got {share}.")
+        table[when] = int(share * rounds)
     if table.get("target") == "server" or ("target" in needed and "target" not in table):
         table["target"] = rule
     if "classes" in inspect.signature(kind).parameters:

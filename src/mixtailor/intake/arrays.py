@@ -54,14 +54,16 @@ def flattened(kind: Kind, item: Any) -> Array:
     return np.ascontiguousarray(values)
 
 
-def restored(kind: Kind, flat: Array) -> Any:
+def restored(kind: Kind, flat: Any) -> Any:
     """A flat result in the library, type and shape of one worker's array."""
+    if not isinstance(flat, np.ndarray):  # a tensor, where it was computed
+        return flat.reshape(kind.shape)
     if kind.library == "torch":
         import torch
 
         if kind.bits:
             return torch.from_numpy(flat.view(np.int16)).view(torch.bfloat16).reshape(kind.shape)
-        return torch.from_numpy(flat).reshape(kind.shape)
+        return torch.from_numpy(flat).reshape(kind.shape).to(kind.device)
     if kind.library == "stored":
         # numpy has no bfloat16: its values are float32 numbers, and no digit is lost in them.
         return (from_bfloat16(flat) if kind.bits else flat).reshape(kind.shape, order="F" if kind.by_columns else "C")
@@ -100,8 +102,8 @@ def read(item: Any) -> tuple[Kind, Any]:
     kind, array = replace(_numpy_kind(array.dtype, array.shape), labels=_labels(item)), _as_bits(array)
     if not hasattr(item, "__array_namespace__"):
         return kind, array
-    device = getattr(item, "device", None)
-    return Kind("other", kind.dtype, kind.shape, kind.bits, kind.own, device, False, item.__array_namespace__()), array
+    device, namespace = getattr(item, "device", None), item.__array_namespace__()
+    return replace(kind, library="other", device=device, namespace=namespace, labels=None), array
 
 
 def _labels(item: Any) -> Any:

@@ -59,6 +59,11 @@ class Arrival:
     tensors: bool = False
     sent: Callable[[int], bytes | None] | None = None
 
+    @classmethod
+    def of(cls, storage: Rows) -> "Arrival":
+        """All rows of a storage, without faults; results and references are flat, as the storage has them."""
+        return cls(storage, tuple(range(storage.n)), {}, storage.n, lambda flat, _: flat, lambda flat: flat)
+
     def digests(self) -> list[bytes | None]:
         """For each of the n updates, the SHA-256 of all that its worker sent; None for a worker that sent nothing."""
         if self.sent is not None:

@@ -1,20 +1,18 @@
 """Tensors on a device: a matrix, a list of tensors, or nested containers of tensors."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from mixtailor._checks import refuse
-from mixtailor.intake.arrays import flattened, in_memory, is_array, read
+from mixtailor.intake.arrays import is_array, read
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.digests import digest_of
-from mixtailor.intake.trees import Leaves, leaves_of, rebuilt
+from mixtailor.intake.trees import Leaves, leaves_of, of_leaves, of_matrix
 from mixtailor.storage.device import DeviceRows, TensorLayer
 from mixtailor.storage.kinds import Kind
 
-__all__ = ["on_device", "receive_matrix_on_device", "receive_on_device"]
+__all__ = ["layers_on_device", "matrix_on_device", "on_device"]
 
 
 def on_device(updates: Any) -> Arrival:
@@ -40,34 +38,24 @@ def on_device(updates: Any) -> Arrival:
         kind, raw = read(torch.as_tensor(updates))
         if len(kind.shape) < 2 or not kind.shape[0]:
             refuse(f"Updates need n rows of d coordinates, an (n, d) tensor, and got shape {kind.shape}.")
-        return receive_matrix_on_device(raw, kind.row)
+        return of_matrix(updates, kind.row, matrix_on_device(raw, kind.row))
     if not len(updates):
         refuse("Updates need at least one row and got none.")
-    return receive_on_device(updates, *leaves_of(updates))
+    leaves, faults = leaves_of(updates)
+    return of_leaves(updates, leaves, faults, layers_on_device(leaves))
 
 
-def receive_matrix_on_device(matrix: torch.Tensor, kind: Kind) -> Arrival:
-    """Receive an (n, ...) tensor whose rows are of this kind."""
+def matrix_on_device(matrix: torch.Tensor, kind: Kind) -> DeviceRows:
+    """The storage of an (n, ...) tensor whose rows are of this kind."""
     n, dtype = len(matrix), kind.own or torch.float64
     # Trailing axes that cannot be seen as one are read row by row.
     whole = matrix.ndim == 2 or matrix[0].is_contiguous()
     rows: Any = matrix.view(n, kind.size) if whole and n else list(matrix)
-    storage = DeviceRows([TensorLayer(rows, kind.size, dtype, matrix.device)], n, matrix.device)
-
-    def restore(result: Any, _left: tuple[int, ...]) -> Any:
-        return result.reshape(kind.shape)
-
-    def flatten(reference: Any) -> Any:
-        return storage.space.vector(flattened(kind, reference))
-
-    def sent(index: int) -> bytes:
-        return digest_of(matrix[index])
-
-    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, sent=sent)
+    return DeviceRows([TensorLayer(rows, kind.size, dtype, matrix.device)], n, matrix.device)
 
 
-def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
-    """Receive n tensors or containers of tensors."""
+def layers_on_device(leaves: Leaves) -> DeviceRows:
+    """The storage of n tensors or containers of tensors."""
     kinds = leaves.layout.kinds
     devices = [_device(kinds[path]) for path in leaves.paths]
     # Where layers are on several devices, one that is not the CPU computes.
@@ -76,22 +64,7 @@ def receive_on_device(updates: Sequence[Any], leaves: Leaves, faults: dict[int, 
         TensorLayer([_tensor(array) for array in leaves.arrays[path]], kinds[path].size, _dtype(kinds[path]), device)
         for path, device in zip(leaves.paths, devices, strict=True)
     ]
-    storage = DeviceRows(layers, len(leaves.received), where)
-
-    def restore(result: Any, left: tuple[int, ...]) -> Any:
-        results = {path: part.reshape(kinds[path].shape) for path, part in leaves.parts(result).items()}
-        for path in leaves.counters:
-            flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
-            results[path] = _tensor(flat).to(_device(kinds[path])).reshape(kinds[path].shape)
-        return rebuilt(updates[leaves.layout.template], results)
-
-    def flatten(reference: Any) -> Any:
-        return storage.space.vector(leaves.flatten(reference))
-
-    def sent(index: int) -> bytes:
-        return digest_of(updates[index])
-
-    return Arrival(storage, leaves.received, faults, len(updates), restore, flatten, sent=sent)
+    return DeviceRows(layers, len(leaves.received), where)
 
 
 def _device(kind: Kind) -> torch.device:

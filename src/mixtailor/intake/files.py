@@ -17,6 +17,7 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
+from mixtailor.storage.files.folders import is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
@@ -75,6 +76,7 @@ class Opened(NamedTuple):
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
+    files = [list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows]
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
@@ -100,7 +102,17 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
     def sent(index: int) -> bytes:
-        return file_digest(paths[index]) if _is_path(paths[index]) else digest_of(paths[index])
+        opened = files[index]
+        if len(opened) == 1:  # by its path, another file might be found by now
+            return opened[0].digest()
+        if opened:
+            return digest_of([(file.name, file.digest()) for file in opened])
+        path = paths[index]
+        return (
+            file_digest(path)
+            if _is_path(path) and not is_model_folder(path)
+            else digest_of(None if _is_path(path) else path)
+        )
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
     halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
@@ -136,7 +148,8 @@ def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> FileRows:
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
-    if not any(os.fspath(path).lower().endswith(SUFFIXES) for path in paths if _is_path(path)):
+    known = (os.fspath(path).lower().endswith(SUFFIXES) or is_model_folder(path) for path in paths if _is_path(path))
+    if not any(known):
         first = os.fspath(paths[0])[:80]
         refuse(f"Updates need numbers, or paths of {', '.join(SUFFIXES)} files, and got text: {first!r}.")
     refuse(f"Updates need files that can be read, and none of these {len(paths)} can: row 0 is {faults[0]}.")

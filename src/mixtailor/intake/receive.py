@@ -5,11 +5,10 @@ from os import PathLike
 from typing import Any
 
 from mixtailor._checks import refuse
-from mixtailor.intake.arrays import flattened, in_memory, is_array, read, restored
+from mixtailor.intake.arrays import in_memory, is_array, read
 from mixtailor.intake.arrival import Arrival
-from mixtailor.intake.digests import digest_of
 from mixtailor.intake.files import receive_files
-from mixtailor.intake.trees import leaves_of, receive_trees
+from mixtailor.intake.trees import leaves_of, of_leaves, of_matrix
 from mixtailor.kernels.space import addresses_of
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.layers import Matrix, fits
@@ -52,13 +51,12 @@ def receive(updates: Any) -> Arrival:
     if isinstance(updates[0], (int, float, complex)) and all(isinstance(k, (int, float, complex)) for k in updates):
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
     leaves, faults = leaves_of(updates)
-    kinds = leaves.layout.kinds
     for path in leaves.paths:
-        if kinds[path].library == "torch" and kinds[path].device.type != "cpu":
-            from mixtailor.intake.device import receive_on_device  # loads torch
+        if leaves.layout.kinds[path].elsewhere:
+            from mixtailor.intake.device import layers_on_device  # loads torch
 
-            return receive_on_device(updates, leaves, faults)
-    return receive_trees(updates, leaves, faults)
+            return of_leaves(updates, leaves, faults, layers_on_device(leaves))
+    return of_leaves(updates, leaves, faults, leaves.storage())
 
 
 def _receive_matrix(updates: Any) -> Arrival:
@@ -72,10 +70,10 @@ def _receive_matrix(updates: Any) -> Arrival:
     n, row = kind.shape[0], kind.row
     if not n:
         refuse(f"Updates need at least one row and got none (shape {kind.shape}).")
-    if kind.library == "torch" and raw.device.type != "cpu":
-        from mixtailor.intake.device import receive_matrix_on_device  # loads torch
+    if kind.elsewhere:
+        from mixtailor.intake.device import matrix_on_device  # loads torch
 
-        return receive_matrix_on_device(raw, row)
+        return of_matrix(updates, row, matrix_on_device(raw, row))
     array = in_memory(raw) if kind.library == "torch" else raw
     storage: Rows
     if array.dtype == row.dtype and fits(array[0]) and array.flags.aligned:
@@ -83,14 +81,4 @@ def _receive_matrix(updates: Any) -> Arrival:
         storage = Matrix(matrix, addresses_of(matrix))
     else:
         storage = Strided([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
-
-    def restore(result: Any, _left: tuple[int, ...]) -> Any:
-        return restored(row, result)
-
-    def flatten(reference: Any) -> Any:
-        return flattened(row, reference)
-
-    def sent(index: int) -> bytes:
-        return digest_of(updates[index])
-
-    return Arrival(storage, tuple(range(n)), {}, n, restore, flatten, tensors=kind.library == "torch", sent=sent)
+    return of_matrix(updates, row, storage)

@@ -12,11 +12,12 @@ from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_ar
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
 from mixtailor.intake.layout import CommonStructure, Path, Structure, named, settle, structures_of
-from mixtailor.storage.kinds import Unfit
-from mixtailor.storage.layers import Layers, flat_rows
+from mixtailor.storage.kinds import Kind, Unfit
+from mixtailor.storage.layers import Layers, Matrix, flat_rows
 from mixtailor.storage.rows import Rows
+from mixtailor.storage.strided import Strided
 
-__all__ = ["Leaves", "leaves_of", "rebuilt", "receive_trees", "structure_of"]
+__all__ = ["Leaves", "leaves_of", "of_leaves", "of_matrix", "structure_of"]
 
 _DEPTH = 64
 _NODES = 1 << 16
@@ -65,7 +66,7 @@ class Leaves:
         try:
             first = structure_of(updates[0])
             if any(kind.bits and kind.library != "torch" for kind in first.kinds.values()):
-                return None  # bits of bfloat16 and an update of uint16 are told apart by their kinds alone
+                return None  # bits of bfloat16 and an update of uint16 differ in their kinds alone
             arrays = {path: [array] for path, array in first.arrays.items()}
             for update in updates[1:]:
                 if not _joins(update, updates[0], first, arrays):
@@ -74,6 +75,21 @@ class Leaves:
             return None
         layout = _as_floats(CommonStructure(first.kinds, 0))
         return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
+
+    def storage(self) -> Rows:
+        """The arrays in memory, read where they are."""
+        storages = [self._rows(path) for path in self.paths]
+        return storages[0] if len(storages) == 1 else Layers(storages, len(self.received))
+
+    def _rows(self, path: Path) -> Matrix | Strided:
+        kind, column = self.layout.kinds[path], self.arrays[path]
+        arrays: list[Array]
+        if self.bits is None and is_torch(column[0]) and not kind.bits:
+            arrays = [tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy() for tensor in column]
+        else:
+            arrays = [in_memory(array) for array in column]
+        bits = [kind.bits] * len(arrays) if self.bits is None else self.bits[path]
+        return flat_rows(arrays, bits, kind.dtype, kind.bits)
 
     def parts(self, result: Any) -> dict[Path, Any]:
         """The flat result of each array."""
@@ -181,46 +197,52 @@ def leaves_of(updates: Sequence[Any]) -> tuple[Leaves, dict[int, str]]:
     return Leaves.settled(rows, faults), faults
 
 
-def receive_trees(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str]) -> Arrival:
-    """Receive a list of n arrays or nested containers of arrays."""
+def of_matrix(updates: Any, kind: Kind, storage: Rows) -> Arrival:
+    """What arrived as one array, each row of it of a kind."""
+
+    def restore(result: Any, _left: tuple[int, ...]) -> Any:
+        return restored(kind, result)
+
+    def flatten(reference: Any) -> Any:
+        return storage.space.vector(flattened(kind, reference))
+
+    def sent(index: int) -> bytes:
+        return digest_of(updates[index])
+
+    tensors = kind.library == "torch"
+    return Arrival(storage, tuple(range(storage.n)), {}, storage.n, restore, flatten, tensors=tensors, sent=sent)
+
+
+def of_leaves(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str], storage: Rows) -> Arrival:
+    """What arrived as a list of n arrays or nested containers of arrays."""
     kinds = leaves.layout.kinds
-    storages = [_flat(leaves, path) for path in leaves.paths]
-    storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received))
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         results = {path: restored(kinds[path], part) for path, part in leaves.parts(result).items()}
         for path in leaves.counters:
             flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
             results[path] = restored(kinds[path], flat)
-        return rebuilt(updates[leaves.layout.template], results)
+        return _rebuilt(updates[leaves.layout.template], results)
+
+    def flatten(reference: Any) -> Any:
+        return storage.space.vector(leaves.flatten(reference))
 
     def sent(index: int) -> bytes:
         return digest_of(updates[index])
 
     tensors = all(kind.library == "torch" for kind in kinds.values())
-    return Arrival(storage, leaves.received, faults, len(updates), restore, leaves.flatten, tensors=tensors, sent=sent)
+    return Arrival(storage, leaves.received, faults, len(updates), restore, flatten, tensors=tensors, sent=sent)
 
 
-def _flat(leaves: Leaves, path: Path) -> Any:
-    kind, column = leaves.layout.kinds[path], leaves.arrays[path]
-    arrays: list[Array]
-    if leaves.bits is None and is_torch(column[0]) and not kind.bits:
-        arrays = [tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy() for tensor in column]
-    else:
-        arrays = [in_memory(array) for array in column]
-    bits = [kind.bits] * len(arrays) if leaves.bits is None else leaves.bits[path]
-    return flat_rows(arrays, bits, kind.dtype, kind.bits)
-
-
-def rebuilt(item: Any, results: dict[Path, Any], path: Path = ()) -> Any:
+def _rebuilt(item: Any, results: dict[Path, Any], path: Path = ()) -> Any:
     """The template with the results in place of its arrays."""
     if path in results:
         return results[path]
     if isinstance(item, Mapping):
-        pairs = {key: rebuilt(value, results, (*path, key)) for key, value in item.items()}
+        pairs = {key: _rebuilt(value, results, (*path, key)) for key, value in item.items()}
         try:
             return type(item)(pairs)  # type: ignore[call-arg]  # OrderedDict and its like
         except TypeError:  # a mapping with a constructor of its own
             return pairs
-    values = [rebuilt(value, results, (*path, index)) for index, value in enumerate(item)]
+    values = [_rebuilt(value, results, (*path, index)) for index, value in enumerate(item)]
     return type(item)(*values) if hasattr(item, "_fields") else type(item)(values)

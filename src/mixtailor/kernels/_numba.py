@@ -54,7 +54,22 @@ def _compiled(function: Callable[P, R], **options: bool) -> Callable[P, R]:
     index: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):  # numba's own, private; without it only a developer would see old kernels
         index._source_stamp = _stamp()
+    if all(hasattr(index, name) for name in ("save", "_data_name_pattern", "_load_index", "_save_index", "_save_data")):
+        index.save = functools.partial(_save, index)
     return cast("Callable[P, R]", dispatcher)
+
+
+def _save(index: Any, key: Any, data: Any) -> None:
+    """Keep compiled code on disk, in a file that is named after its key.
+
+    numba numbers the files of a function. Two processes that compile it at the same time, for different types, both
+    take the first free number: the index then leads to code for the other type, which fails with "can't unbox array".
+    With names from keys, the worst is that one process's entry is lost from the index, and compiled again.
+    """
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+    name = index._data_name_pattern.replace("{number:d}", digest)
+    index._save_data(name, data)  # first, so that the index names no file that is not there yet
+    index._save_index({**index._load_index(), key: name})
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:

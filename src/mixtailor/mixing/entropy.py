@@ -45,7 +45,7 @@ def framed(*fields: bytes | str | int) -> bytes:
 
 
 def keyed_hash(key: bytes, *fields: bytes | str | int) -> bytes:
-    """HMAC-SHA256 of the framed fields: 32 bytes that nobody without the key can tell from chance."""
+    """HMAC-SHA256 of the framed fields: 32 bytes that nobody without the key can distinguish from chance."""
     return hmac.digest(key, framed(*fields), "sha256")
 
 
@@ -184,7 +184,7 @@ class Entropy(ABC):
     """A source of secret keys, each given out once, and of exact draws made from them.
 
     Whoever implements `key` promises: 32 bytes; never the same twice, for one purpose or two; what one purpose was
-    given tells nothing about what another was or will be; safe to call from several threads.
+    given says nothing about what another was or will be; safe to call from several threads.
     """
 
     @abstractmethod
@@ -315,7 +315,7 @@ class SeededEntropy(Entropy):
         return child
 
     def state(self) -> SeededState:
-        """How far each stream has gone, for a checkpoint; the seed itself is not in it."""
+        """How far each stream is, for a checkpoint; the seed itself is not in it."""
         with self._mutex:
             return {"source": self._fingerprint(), "counters": dict(self._counters)}
 

@@ -10,8 +10,9 @@ from mixtailor._checks import NotRobustWarning, check_positive, listing, plural,
 from mixtailor.intake import Arrival
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.entropy import Entropy, SystemEntropy, weights_of
-from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
+from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Part, walk
+from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.promises import NEVER, check_tolerates, formula_of, rows_for
 from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Point, Updates
@@ -39,7 +40,7 @@ class MixTailor(Rule):
     audit : AuditTrail, optional
         Draws that can be checked afterwards; its pool must be this one. It takes the place of `entropy`.
     release_after : float, optional
-        Seconds, more than the slowest rule takes. An answer, or an error, is released that long after the call began,
+        Seconds, more than the slowest rule takes. A result, or an error, is released that long after the call began,
         whichever rule was drawn; after twice, three times that long where it was not enough, with a warning.
 
     Examples
@@ -63,8 +64,8 @@ class MixTailor(Rule):
     (`mixtailor.NotRobustWarning`). Where it is there on purpose, as in the paper's pool, silence that warning by its
     class.
 
-    Rules differ in speed, so that the moment at which an answer comes tells whoever waits for it something about the
-    rule that was drawn. That is past knowledge, the next draw does not depend on it; where even that must not be told,
+    Rules differ in speed, so that the moment at which a result comes says something, to whoever waits for it, about the
+    rule that was drawn. That is past knowledge, the next draw does not depend on it; where even that must stay secret,
     `release_after` makes the moment the same for all. ``docs/security.md`` has what was measured.
 
     References

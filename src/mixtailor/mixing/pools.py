@@ -53,7 +53,7 @@ def paper_pool(
     -----
     The paper gives every class random norms. A comed has none, so that its sixteen are equal. Bulyan's sixteen differ
     by their phases already and here use the Euclidean norm: with one random norm each, a norm and a pair of phases
-    could not be told apart.
+    could not be distinguished.
 
     Two of the Bulyans are **not robust**: they select by Krum or by the average, and average what they selected. f >= 2
     Byzantine updates move their result without bound: with Krum, two identical far updates are selected last. They are

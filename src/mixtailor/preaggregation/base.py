@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 
 from mixtailor._checks import check_rows, refuse
-from mixtailor.rules.base import Plan, Rule, as_rule, check_inner
+from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Asks, Part
+from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.weighting import WEIGHTED, Weighting
 from mixtailor.updates import Point, Updates
 from mixtailor.updates.pairs import FEWEST
@@ -180,8 +181,8 @@ class Chain(Rule):
     def _fits(self, n: int, f: int) -> bool:
         rows, rule = self._mapped(n, f)
         faulty = f if self.f_after == "declared" else self.before.after(n, f)[1]
-        withstood = not rule.robust or faulty <= rule.tolerates(rows)
-        return rule.min_rows() <= rows and withstood
+        tolerated = not rule.robust or faulty <= rule.tolerates(rows)
+        return rule.min_rows() <= rows and tolerated
 
     def needs(self) -> str:
         return f"{self.rule.requirement} behind {self.before!r}"

@@ -20,9 +20,9 @@ class SimilarityFilter(PreAggregation):
 
     .. math:: \{x_i : \lVert x_i - x_j \rVert_p \ge \epsilon \text{ for all } j \ne i\}
 
-    Of a similar pair both rows leave, since nothing tells the copy from the original. Of n rows with f faulty ones it
-    makes, at worst, n - 2f rows with f faulty ones, provided that honest rows are ``2 eps`` apart or more: then a
-    faulty row, by coming close to an honest one, takes that one away and no other. Cost O(n^2 d).
+    Of a similar pair both rows are removed, since the copy cannot be distinguished from the original. Of n rows with f
+    faulty ones it makes, at worst, n - 2f rows with f faulty ones, provided that honest rows are ``2 eps`` apart or
+    more: then a faulty row, by coming close to an honest one, takes that one away and no other. Cost O(n^2 d).
 
     Parameters
     ----------

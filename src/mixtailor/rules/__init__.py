@@ -2,7 +2,8 @@
 
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.aksel import Aksel
-from mixtailor.rules.base import Plain, Rule, as_rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.bounded import Bounded
 from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
@@ -21,6 +22,7 @@ from mixtailor.rules.monna import MoNNA
 from mixtailor.rules.multi_krum import MultiKrum
 from mixtailor.rules.omniscient import Omniscient
 from mixtailor.rules.phocas import Phocas
+from mixtailor.rules.plain import Plain, as_rule
 from mixtailor.rules.reputation import Observer, Reputation, Standing
 from mixtailor.rules.sign_vote import SignVote
 from mixtailor.rules.smea import SMEA
@@ -36,6 +38,7 @@ __all__ = [
     "SMEA",
     "Aggregation",
     "Aksel",
+    "Bounded",
     "Bulyan",
     "CenteredClipping",
     "Comed",

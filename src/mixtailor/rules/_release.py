@@ -1,4 +1,4 @@
-"""When a result is released: at once, or at moments that do not tell which rule was drawn."""
+"""When a result is released: at once, or at moments that do not show which rule was drawn."""
 
 import math
 import time
@@ -30,7 +30,7 @@ def _wait(started: float, every: float) -> None:
     if periods > 1:
         warnings.warn(
             f"An aggregation took {spent:.3g} s, longer than release_after = {every:g} s, and is released after "
-            f"{periods * every:g} s: how many periods it took tells about the rule. Raise release_after.",
+            f"{periods * every:g} s: how many periods it took says something about the rule. Raise release_after.",
             RuntimeWarning,
             stacklevel=4,
         )

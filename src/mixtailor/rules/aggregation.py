@@ -44,14 +44,14 @@ class Aggregation:
     scores : array or None
         The score of each received row, where the rule scores; NaN for rows that were quarantined.
     distances : array or None
-        How far each received row was from the result, where the rule's own queries tell, in the norm that it asked
+        How far each received row was from the result, where the rule's own queries show it, in the norm that it asked
         in; NaN for rows that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
     quarantined : tuple of Quarantined
         Rows that left because they prove a fault, and why.
     iterations, residual : int, float or None
         Where the rule iterates.
     facts : Mapping
-        Everything else that the rule had to tell.
+        Everything else that the rule reports.
     workers : tuple
         The workers' names, if they were given.
     """

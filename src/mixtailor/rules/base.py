@@ -1,11 +1,9 @@
 """`Rule`: from updates to a point. The base checks, quarantines and translates; a rule is left with its formula."""
 
-import dataclasses
-import functools
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, Unpack
 
@@ -21,13 +19,12 @@ from mixtailor.rules.request import EMPTY, KeySource, Request, RequestKeywords
 from mixtailor.rules.steps import Steps
 from mixtailor.rules.weighting import WEIGHTED, Weighting, refuse_share
 from mixtailor.updates import Call, Faulty, Updates
-from mixtailor.updates.plain import from_callable
 from mixtailor.updates.points import Combination, Point
 
 if TYPE_CHECKING:
     from mixtailor._types import Floats
 
-__all__ = ["Plain", "Plan", "Rule", "as_rule", "check_inner"]
+__all__ = ["Plan", "Rule"]
 
 
 class Plan(NamedTuple):
@@ -311,7 +308,7 @@ class _Round:
 
     def _too_many(self, faults: Mapping[int, str]) -> bool:
         weighting = self.weighting
-        if weighting is None or not weighting.told:
+        if weighting is None or not weighting.stated:
             return len(faults) > self._allowed()
         left = self.arrival.n - len(faults)
         return left < 1 or float(weighting.mass[list(faults)].sum()) > weighting.faulty * (1 + 1e-9)
@@ -378,72 +375,3 @@ def _scattered(scores: Any, received: tuple[int, ...], n: int, elsewhere: float 
     placed = np.full(n, elsewhere)
     placed[list(received)] = scores
     return placed
-
-
-@dataclasses.dataclass(frozen=True)
-class Plain(Rule):
-    """Any callable from an (n, d) matrix to a d-vector, as a rule. It materialises the matrix of all updates.
-
-    Parameters
-    ----------
-    function : callable
-        Gets the finite updates as one matrix: a tensor where the updates are tensors, else a numpy array.
-
-    Examples
-    --------
-    >>> Plain(lambda rows: rows.max(axis=0))(np.array([[1.0, 5.0], [3.0, 2.0]]))
-    array([3., 5.])
-    """
-
-    function: Callable[[Any], Any]
-
-    requirement: ClassVar[str] = "n >= 1"
-    cost: ClassVar[str] = "its own, and the memory of all updates"
-    lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("permutation", "translation", "scale"), "nothing is known of a plain callable"
-    )
-
-    def min_rows(self) -> int:
-        return 1
-
-    def tolerates(self, n: int) -> int:
-        return (n - 1) // 2
-
-    def decide(self, updates: Updates) -> Point:
-        return from_callable(updates, self.function, repr(self))
-
-    def __repr__(self) -> str:
-        return f"Plain({_called(self.function)})"
-
-
-def _called(function: Any) -> str:
-    """What a callable is called: the same in every process, so that a run knows its checkpoint again."""
-    if isinstance(function, functools.partial):
-        given = [*map(repr, function.args), *(f"{key}={value!r}" for key, value in function.keywords.items())]
-        return ", ".join([_called(function.func), *given])
-    text = str(getattr(function, "__qualname__", repr(function)))
-    return type(function).__qualname__ if " at 0x" in text else text
-
-
-def as_rule(rule: Any) -> Rule:
-    """A rule as it is, any other callable as a `Plain` rule."""
-    if isinstance(rule, Rule):
-        return rule
-    needed = "A rule or a callable from an (n, d) matrix to a d-vector is needed, and"
-    if isinstance(rule, str):
-        raise TypeError(f"{needed} {rule!r} is text. Write mixtailor.make_rule({rule!r}, f=2), with your f.")
-    if isinstance(rule, type) and issubclass(rule, Part):
-        example = f"{rule.__name__}({'f=2' if 'f' in getattr(rule, '__dataclass_fields__', ()) else ''})"
-        raise TypeError(f"{needed} {rule.__name__} is a class. Make a rule of it: {example}.")
-    if hasattr(rule, "prepare") and isinstance(rule, Part):
-        raise TypeError(f"{needed} {rule!r} is a pre-aggregation. Write {rule!r} >> mixtailor.Comed().")
-    if isinstance(rule, (type, Part)) or not callable(rule):
-        raise TypeError(f"{needed} {rule!r} is neither.")
-    return Plain(rule)
-
-
-def check_inner(whole: str, rule: Rule) -> None:
-    """Refuse a rule that keeps what it learns as a part of another."""
-    if rule.outermost:
-        name = type(rule).__name__
-        refuse(f"{name} keeps what it learns and stands outermost. Put {whole} inside: {name}(...), of the whole rule.")

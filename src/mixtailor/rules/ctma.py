@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mixtailor._checks import refuse
 from mixtailor.kernels.selection import closest
-from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.geometric_median import GeometricMedian
+from mixtailor.rules.plain import as_rule
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ def outwards(spread: Spread) -> Integers:
     """The rows from the centre outwards.
 
     A far row takes the mean along, and rounding makes the others equally far from it: on the same side of the mean the
-    projections themselves tell which is farther, to the last digit.
+    projections themselves show which is farther, to the last digit.
     """
     projections, centre = spread.projections, spread.centre
     side = np.where(projections > centre, projections, -projections)

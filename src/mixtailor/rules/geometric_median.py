@@ -11,8 +11,8 @@ from mixtailor._types import Floats
 from mixtailor.kernels.medians import euclidean_median, extrapolated, inverse_weights
 from mixtailor.kernels.selection import median
 from mixtailor.rules._minimiser import minimiser
+from mixtailor.rules._neighbours import norm_factor
 from mixtailor.rules.base import Rule
-from mixtailor.rules.krum import norm_factor
 from mixtailor.rules.part import Asks
 from mixtailor.rules.steps import Query, Steps, decide_by_steps
 from mixtailor.rules.weighting import Weighting

@@ -1,17 +1,13 @@
 """Krum."""
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from mixtailor._checks import refuse
-from mixtailor._types import Floats
-from mixtailor.kernels.weighted import kept_by_rank
+from mixtailor.rules._neighbours import check_krum_share, norm_factor, weighted_scores
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
-from mixtailor.rules.weighting import Weighting, refuse_share
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["Krum"]
@@ -95,32 +91,3 @@ class Krum(Rule):
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return 6 * (1 + f / (n - 2 * f)) * norm_factor(d, self.p) if self.power == 2 else None
-
-
-def check_krum_share(rule: Rule, n: int, share: float) -> None:
-    """As ``n >= 2f + 3``: neighbours are what is left without the Byzantine share and two rows of mean weight."""
-    if n * (1 - 2 * share) < 3 - 1e-9:
-        refuse_share(rule, f"share <= (1 - 3/n) / 2 = {(1 - 3 / n) / 2:.4g}", share)
-
-
-def weighted_scores(distances: Floats, weighting: Weighting, power: int) -> Floats:
-    """The sum of each row's distances, to a power, to the nearest mass, its own first.
-
-    That is all mass but the Byzantine one and one row of mean weight: with equal weights, ``n - f - 2`` other rows. A
-    row without weight is not to be chosen.
-    """
-    mass = weighting.mass
-    wanted = weighting.total - weighting.faulty - weighting.total / len(mass)
-    scores = np.full(len(mass), np.inf)
-    for row in np.nonzero(mass > 0.0)[0]:
-        away = distances[row].copy()
-        away[row] = -1.0
-        order = np.argsort(away, kind="stable")
-        kept = kept_by_rank(order, mass, wanted)[order]
-        scores[row] = (kept[1:] * distances[row][order[1:]] ** power).sum()
-    return scores
-
-
-def norm_factor(d: int, p: float) -> float:
-    r"""What a coefficient for the Euclidean norm becomes in l_p: times :math:`d^{|1 - 2/p|}`."""
-    return math.pow(d, abs(1 - 2 / p))

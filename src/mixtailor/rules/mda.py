@@ -60,7 +60,7 @@ class MDA(Rule):
     sets of n - f rows that share n - 2f differ by at most :math:`\sqrt{f / (n - 2f)}` times the sum of their
     deviations. This is below the coefficient of the search except for n <= 5, where every search ends within 100 nodes.
 
-    Farhadkhani et al. [2]_ show that the answer is at most ``2f / (n - f)`` honest diameters from the honest mean. The
+    Farhadkhani et al. [2]_ show that the result is at most ``2f / (n - f)`` honest diameters from the honest mean. The
     coefficient ``8 f^2 / (n - f)`` is ours and follows, since the square of the honest diameter is at most
     ``2 (n - f)`` times the honest variance.
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from mixtailor._checks import check_count, refuse
 from mixtailor.kernels.weighted import kept_by_rank
+from mixtailor.rules._neighbours import check_krum_share, norm_factor, weighted_scores
 from mixtailor.rules.base import Rule
-from mixtailor.rules.krum import Krum, check_krum_share, norm_factor, weighted_scores
+from mixtailor.rules.krum import Krum
 from mixtailor.rules.part import Asks
 from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates

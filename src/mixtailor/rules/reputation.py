@@ -18,7 +18,7 @@ from mixtailor.updates import Faulty, Updates
 
 __all__ = ["Observer", "Reputation", "Standing"]
 
-# One row at 1e38 would otherwise be all that a mean tells for ever; `farthest` still says how far it was.
+# One row at 1e38 would otherwise decide a mean for ever; `farthest` still says how far it was.
 FAR = 1000.0
 
 HEADINGS = ("worker", "rounds", "selected", "expected", "quarantined", "distance", "farthest")

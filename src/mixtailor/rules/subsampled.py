@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, refuse
-from mixtailor.rules.base import Plan, Rule, as_rule
+from mixtailor.rules.base import Plan, Rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.updates import Combination, Point, Updates
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Subsampled(Rule):
         n = updates.n
         drawn = np.sort(updates.random.choice(n, size=min(self.k, n), replace=False))
         point = self.rule.decide(updates.take(drawn))
-        # The rule counts the rows it was given; what it tells of them is to be of the rows that are here.
+        # The rule counts the rows it was given; what it reports of them has to be of the rows that are here.
         facts: dict[str, Any] = dict(point.facts)
         if "selected" in facts:
             facts["selected"] = drawn[np.asarray(facts["selected"], np.intp)]

@@ -26,13 +26,13 @@ class Weighting:
         The weight of each update.
     faulty : float
         How much of the mass may be Byzantine.
-    told : bool
+    stated : bool
         Whether the caller said that, as a share; else it is what the f heaviest updates have.
     """
 
     mass: Floats
     faulty: float
-    told: bool
+    stated: bool
 
     @classmethod
     def of(cls, rule: Part, weights: Sequence[float], cap: float | None, share: float | None, n: int) -> "Weighting":
@@ -65,13 +65,13 @@ class Weighting:
     @property
     def even(self) -> bool:
         """Whether the weights say nothing that a rule does not know without them."""
-        return not self.told and bool((self.mass == self.mass[0]).all())
+        return not self.stated and bool((self.mass == self.mass[0]).all())
 
     def without(self, rows: Sequence[int]) -> "Weighting":
         """For the updates that are left after faulty ones: what these had of the Byzantine mass is no longer there."""
         left = np.setdiff1d(np.arange(len(self.mass)), np.asarray(rows, np.intp))
         removed = float(self.mass[list(rows)].sum())
-        return Weighting(self.mass[left], max(0.0, self.faulty - removed), self.told)
+        return Weighting(self.mass[left], max(0.0, self.faulty - removed), self.stated)
 
 
 def _heaviest(mass: Floats, f: int) -> float:
@@ -106,5 +106,5 @@ def capped(weights: Floats, cap: float) -> Floats:
 def refuse_share(rule: Part, needs: str, share: float) -> NoReturn:
     """Say that too much of the weight may be Byzantine."""
     f = rule.declared_f()
-    told = "" if f is None else f", which the {f} heaviest updates have where share= does not say otherwise"
-    refuse(f"{rule!r} needs {needs} of the weight and got a share of {share:.4g}{told}. Lower cap=, share= or f.")
+    stated = "" if f is None else f", which the {f} heaviest updates have where share= does not say otherwise"
+    refuse(f"{rule!r} needs {needs} of the weight and got a share of {share:.4g}{stated}. Lower cap=, share= or f.")

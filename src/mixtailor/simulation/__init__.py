@@ -1,5 +1,6 @@
 """Training under attack: data, partitions, models, workers, the rounds."""
 
+from mixtailor.simulation.asynchronous import Asynchronous, Clock, Progressed
 from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
 from mixtailor.simulation.cifar import read_cifar
@@ -17,7 +18,8 @@ from mixtailor.simulation.progress import watched
 from mixtailor.simulation.published import data_folder
 from mixtailor.simulation.randomness import seeded
 from mixtailor.simulation.rates import RATES, Constant, Cosine, Inverse, Rate, Steps
-from mixtailor.simulation.recording import Recorder, read_states
+from mixtailor.simulation.recorded_states import Recorder, read_states
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
 from mixtailor.simulation.training import Outcome, Simulation
@@ -27,7 +29,9 @@ __all__ = [
     "MODELS",
     "PARTITIONS",
     "RATES",
+    "Asynchronous",
     "Batches",
+    "Clock",
     "Constant",
     "Cosine",
     "DataError",
@@ -37,8 +41,10 @@ __all__ = [
     "Layout",
     "LocalTraining",
     "Outcome",
+    "Progressed",
     "Rate",
     "Recorder",
+    "Rollback",
     "Settings",
     "Simulation",
     "Steps",

@@ -14,7 +14,7 @@ from torch import nn
 
 from mixtailor._files import atomic_write
 from mixtailor.attacks import Attack
-from mixtailor.memory import Memory
+from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import Reputation, as_rule
 from mixtailor.simulation import checkpoint
@@ -22,13 +22,15 @@ from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.simulation.catalogue import load
 from mixtailor.simulation.description import describe
 from mixtailor.simulation.evaluation import Evaluation
+from mixtailor.simulation.frames import Filming, Frames
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
 from mixtailor.simulation.own import as_dataset
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
-from mixtailor.simulation.recording import Recorder, recorded_rounds, write_state
+from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
 from mixtailor.simulation.records import LAST, Records, Tally, last_trained
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRACKED", "Outcome", "Simulation", "check_objects"]
 
-# What a tracker is told of a record.
+# What a tracker receives of a record.
 TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight", "skipped")
 
 
@@ -88,12 +90,12 @@ class Outcome:
 
 
 class Simulation:
-    r"""n workers, some of which lie, train one network through one rule.
+    r"""n workers, some of them Byzantine, train one network through one rule.
 
     In each round the honest workers compute their updates together, the attack makes the Byzantine rows from them,
     *then* the rule is drawn and applied, and the server steps. Each use of chance has a stream of its own, spawned from
-    the seed: the server's draw, the attacker, the order of the data, dropout, who lies. Runs that differ in rule or
-    attack alone share data order, dropout and initial weights.
+    the seed: the server's draw, the attacker, the order of the data, dropout, who is Byzantine. Runs that differ in
+    rule or attack alone share data order, dropout and initial weights.
 
     Parameters
     ----------
@@ -119,13 +121,19 @@ class Simulation:
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
-        Who hears of rounds and evaluations.
+        Callbacks for rounds and evaluations.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation, as TensorBoard, MLflow or Weights & Biases are by
+        Receives the numbers of each evaluation: TensorBoard, MLflow or Weights & Biases by
         `mixtailor.trackers`. It stays open.
     states, resamples : int
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
         ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
+    frames : int or Filming
+        How many rounds to film for the player of the report: the updates in two dimensions, and what each rule makes
+        of them. They go to ``frames.jsonl`` in the folder, a few kilobytes each.
+
+    rollback : Rollback, optional
+        When the server steps back; never by default.
 
     Examples
     --------
@@ -139,7 +147,7 @@ class Simulation:
 
     Notes
     -----
-    A rule that finds more faulty rows than it withstands skips the round, and the records count it. Where no honest
+    A rule that finds more faulty rows than it tolerates skips the round, and the records count it. Where no honest
     update is finite any more, training has diverged: the weights stay as they are, and so does their accuracy.
     """
 
@@ -159,11 +167,13 @@ class Simulation:
         tracker: Tracker | None = None,
         states: int = 0,
         resamples: int = 10,
+        frames: int | Filming = 0,
+        rollback: Rollback | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
         data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
         check_objects(attack, partition)
-        if isinstance(rule, Memory):  # runs repeat, and do not learn from one another
+        if isinstance(rule, Keeping):  # runs repeat, and do not learn from one another
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.rule, self.folder = rule, None if folder is None else Path(folder)
         network = build(model, data, seed=settings.seed)
@@ -183,17 +193,23 @@ class Simulation:
         self._recorded = recorded_rounds(settings, states)
         self._recorder = Recorder(gradients, self._workers, self._cast.fixed, resamples=resamples) if states else None
         self._states: list[State] = []
+        filming = frames if isinstance(frames, Filming) else Filming(frames)
+        self.frames = Frames(settings, rule, filming, self.folder)
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
         self._trusted = rule.asks().reference == "trusted"  # an update that the server computes itself
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
         self._tracker = tracker
-        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout))
+        more = () if rollback is None else (rollback.reset(),)
+        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout, *more))
+        self._rollback = rollback
+        self._own_batch = self._trusted or (rollback is not None and rollback.source == "held-out")
         self._round, self._tally = 0, Tally()
         self._called: set[str] = set()  # rules that have been called in this process, which compiled what they need
         self._diverged: int | None = None
         self._previous: torch.Tensor | None = None
+        self._room: torch.Tensor | None = None
         self._records = self._resumed()
         if self.folder is not None:
             describe(self.folder, settings, rule, attack, data.name, partition)
@@ -235,12 +251,19 @@ class Simulation:
         lying = set(byzantine)
         honest = [worker for worker in workers if worker not in lying]
         own = list(byzantine) if self._computes_own() else []
-        computing = [*honest, *own, *([self.settings.n] if self._trusted else [])]
-        rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own)
+        computing = [*honest, *own, *([self.settings.n] if self._own_batch else [])]
+        # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
+        room = None if own or self._own_batch or not byzantine else self._room_for(len(workers))
+        rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
-        if not bool(torch.isfinite(correct.sum())) and int(torch.isfinite(correct).all(1).sum()) < 2:
+        if self._rollback is not None:
+            f = self.rule.tolerates(len(workers))
+            if self._rollback.after(losses, len(honest), len(byzantine), f, self._server):
+                return tally.stepped_back()
+        sound = bool(torch.isfinite(correct.sum()))
+        if not sound and int(torch.isfinite(correct).all(1).sum()) < 2:
             self._diverged = round
             tally.rounds += 1
             return "diverged"
@@ -248,14 +271,17 @@ class Simulation:
         if byzantine:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None
-            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, (honest, byzantine))
-            correct = placed(workers, byzantine, correct, wrong)
+            names = (honest, byzantine)
+            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, names, sound=sound)
+            correct = placed(workers, byzantine, correct, wrong, room)
         watch.lap("attack")
+        shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
+        watch.lap("frames")
         result = self._aggregated(correct, workers, lying, reference)
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
         self._called.add(name)
-        # One round of each evaluation tells all distances: a reading that costs less than the evaluation itself.
+        # One round of each evaluation reports all distances: a reading that costs less than the evaluation itself.
         asked = self._evaluates(round + 1)
         tally.add(result, workers, byzantine, facts, correct if asked else None)
         watch.lap("reputation")
@@ -264,8 +290,16 @@ class Simulation:
             self._server.step(result.update, round)
             self._previous = result.update
             self._adversary.observe(seen)
+        if shot is not None:
+            shot.finish(result, self._server.weights, self._server.learning_rate(round))
         watch.lap("step")
         return name
+
+    def _room_for(self, rows: int) -> torch.Tensor:
+        if self._room is None or len(self._room) != rows:
+            weights = self._server.weights
+            self._room = torch.empty(rows, self.layout.d, dtype=self.layout.dtype, device=weights.device)
+        return self._room
 
     def _aggregated(
         self, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
@@ -329,7 +363,8 @@ class Simulation:
             "momenta": self._workers.momenta,
             "previous": self._previous,
             "memory": self._adversary.memory,
-            "remembered": self.rule.state() if isinstance(self.rule, Memory) else None,
+            "remembered": self.rule.state() if isinstance(self.rule, Keeping) else None,
+            "rollback": None if self._rollback is None else self._rollback.state(),
             "entropy": self._entropy.state(),
             "tally": self._tally.state(),
             "records": self._records.length,
@@ -365,8 +400,10 @@ class Simulation:
         self._previous = None if state["previous"] is None else state["previous"].to(where)
         self._round, self._diverged = state["round"], state["diverged"]
         self._adversary.memory = state["memory"]
-        if isinstance(self.rule, Memory):
+        if isinstance(self.rule, Keeping):
             self.rule.restore(state["remembered"])
+        if self._rollback is not None:
+            self._rollback.restore(state["rollback"], where)
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])

@@ -81,7 +81,12 @@ class Workers:
             self.momenta = torch.zeros(shape, dtype=gradients.layout.dtype, device=data.train_labels.device)
 
     def rows(
-        self, weights: torch.Tensor, round: int, workers: Sequence[int], poisoned: Sequence[int] = ()
+        self,
+        weights: torch.Tensor,
+        round: int,
+        workers: Sequence[int],
+        poisoned: Sequence[int] = (),
+        out: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What `workers` send, ``(k, d)``, and their losses ``(k,)``, in a buffer that the next call overwrites.
 
@@ -95,11 +100,14 @@ class Workers:
             Who computes, in the order of the rows.
         poisoned : sequence of int
             Those of them that learn from flipped labels.
+        out : torch.Tensor, optional
+            The first k rows of it are that buffer, where gradients are sent as they are.
         """
         seed = stream_seed(self.settings.seed, "dropout", round)
         if self.settings.sends == "gradients":
             inputs, labels = self._batch(round, workers, poisoned)
-            rows, losses = self._gradients(weights, inputs, labels, seed=seed)
+            into = None if out is None else out[: len(workers)]
+            rows, losses = self._gradients(weights, inputs, labels, seed=seed, out=into)
             if self.momenta is not None:
                 places = torch.as_tensor(np.asarray(workers), device=rows.device)
                 beta = self.settings.worker_momentum

@@ -1,7 +1,7 @@
 """What an array looks like: its type, its shape, and the library that it came from."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -61,15 +61,19 @@ class Kind:
         return self.dtype.kind in "iub" and not self.bits
 
     @cached_property
+    def elsewhere(self) -> bool:
+        """A tensor that the CPU cannot address."""
+        return self.library == "torch" and self.device.type != "cpu"
+
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
 
     @cached_property
     def row(self) -> "Kind":
         """One row of a matrix of this kind, in floats: integers are computed and returned in float64."""
-        shape = self.shape[1:]
         labels = None if self.labels is None else self.labels[1:]
-        row = Kind(self.library, self.dtype, shape, self.bits, self.own, self.device, False, self.namespace, labels)
+        row = replace(self, shape=self.shape[1:], by_columns=False, labels=labels)
         return row.as_floats() if row.discrete else row
 
     @property
@@ -79,8 +83,7 @@ class Kind:
 
     def as_floats(self) -> "Kind":
         """This kind for an update that holds nothing but integers: computed and returned in float64."""
-        dtype = np.dtype(np.float64)
-        return Kind(self.library, dtype, self.shape, False, None, self.device, False, self.namespace, self.labels)
+        return replace(self, dtype=np.dtype(np.float64), bits=False, own=None, by_columns=False)
 
 
 def recast(run: Array, bits: bool, dtype: "np.dtype[Any]", to_bits: bool = False) -> Array:

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels.space import NUMBA, Block, from_bfloat16
-from mixtailor.storage.kinds import recast
-from mixtailor.storage.rows import Rows
+from mixtailor.storage.kinds import Unfit, recast
+from mixtailor.storage.rows import Broken, Rows
 
 __all__ = ["ArraySource", "Converted", "Source", "Strided"]
 
@@ -31,15 +31,18 @@ class Source(ABC):
         Whether they are.
     size : int
         How many coordinates there are.
+    ordered : bool
+        Whether ranges are to be read in order.
     """
 
     dtype: "np.dtype[Any]"
     bits: bool
     size: int
+    ordered: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, start: int, stop: int) -> Array:
-        """The coordinates on a range, in their own type."""
+        """The coordinates on a range, in their own type; raises `Unfit` where they can no longer be read."""
 
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates, in ascending order."""
@@ -81,7 +84,7 @@ class Converted(Rows, ABC):
         self.n, self.d, self.space = len(sources), sources[0].size, NUMBA
         self.sources, self.dtype, self.bits = list(sources), dtype, bits
         self.tile = _DOUBLE if dtype == _DOUBLE else _SINGLE
-        self.single = self.tile == _SINGLE
+        self.single, self.ordered = self.tile == _SINGLE, any(source.ordered for source in sources)
 
     @property
     def largest(self) -> float:
@@ -91,11 +94,16 @@ class Converted(Rows, ABC):
 
     def read(self, row: int, start: int, stop: int) -> Array:
         """A range of one row, in its own type."""
-        return self.sources[row].run(start, stop)
+        try:
+            return self.sources[row].run(start, stop)
+        except Unfit as error:
+            raise Broken([row], str(error)) from None
 
-    def pick(self, row: int, which: Integers) -> Array:
-        """Single coordinates of one row, in its own type."""
-        return self.sources[row].coordinates(which)
+    def _pick(self, row: int, which: Integers) -> Array:
+        try:
+            return self.sources[row].coordinates(which)
+        except Unfit as error:
+            raise Broken([row], str(error)) from None
 
     def _wide(self, row: int, values: Array) -> Array:
         typed = recast(values, self.sources[row].bits, self.dtype, self.bits)
@@ -108,7 +116,7 @@ class Converted(Rows, ABC):
         return Block.of(out)
 
     def coordinates(self, which: Integers) -> Array:
-        rows = [self._wide(row, self.pick(row, which)) for row in range(self.n)]
+        rows = [self._wide(row, self._pick(row, which)) for row in range(self.n)]
         return np.stack(rows).astype(self.tile, copy=False)
 
     def only(self, rows: Sequence[int]) -> "Converted":

@@ -1,6 +1,7 @@
 """Our laws, for authors of rules and attacks elsewhere."""
 
-from mixtailor.rules.base import Rule, as_rule
+from mixtailor.rules.base import Rule
+from mixtailor.rules.plain import as_rule
 from mixtailor.testing.attack_laws import ATTACK_LAWS, Attacking, Battle
 from mixtailor.testing.laws import LAWS, Case, LawError, named
 from mixtailor.testing.robustness import Worst, climb, excess

@@ -49,7 +49,7 @@ class Blocks(Protocol):
 class Differences:
     r"""The rows :math:`s_i (x_i - b)`, where the last stored row is the base b.
 
-    Most queries do not depend on a shift that all rows share, and are answered from the stored rows in place; blocks of
+    Most queries do not depend on a shift that all rows share, and use the stored rows in place; blocks of
     differences would cost 1.4 to 2.5 times as much. They are made, in float64, for the other queries.
 
     Attributes
@@ -61,7 +61,7 @@ class Differences:
     made = False
 
     def __init__(self, reader: Reader) -> None:
-        scales = reader.scales
+        scales = reader.arrival.scales
         self.reader, self.shared, self.n = reader, scales is None, reader.n - 1
         self._factors = np.ones(self.n) if scales is None else scales
         self._mixing = np.column_stack([np.diag(self._factors), -self._factors])

@@ -21,9 +21,10 @@ from mixtailor.kernels.selection import distinct, median, medoid, products_about
 from mixtailor.updates.blocks import Beside, Blocks
 from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
-from mixtailor.updates.reader import Reader, values
+from mixtailor.updates.reader import Reader
+from mixtailor.updates.units import SQUARABLE, in_unit
 
-__all__ = ["FAR", "Basis", "Geometry", "bounded", "in_unit"]
+__all__ = ["FAR", "Basis", "Geometry"]
 
 # Rounding in D is relative to its largest entry: at 1e4 median distances 1e-16 * (1e4)^2, 1e-8 of the median's square.
 FAR = 1e4
@@ -37,40 +38,8 @@ _FEW = 4
 _MANY = 100
 # Up to so many points beside the rows, their distances are measured point by point.
 _FEW_POINTS = 2
-# Lengths up to this, and down to its inverse, can be squared and summed.
-_SQUARABLE = 1e140
-# A medoid's reach up to this, and down to its inverse, needs no unit.
-_ORDINARY = 1e20
 # The smallest length that has an inverse.
 _INVERTIBLE = 1e-300
-
-
-def in_unit(lengths: Floats) -> tuple[Floats, float]:
-    """Distances that can be squared and summed, and their unit.
-
-    The unit is 1, unless the largest distance leaves the range in which float64 holds squares, and the reach of the
-    medoid (the distance within which it has half of the rows) is not of an ordinary size. Then it is a power of two
-    near that reach, which fewer than half of the rows cannot choose. Rows beyond the range count as being at its end.
-    """
-    largest = float(lengths.max(initial=0.0))
-    if largest == 0.0 or 1 / _SQUARABLE <= largest <= _SQUARABLE:
-        return lengths, 1.0
-    rank = len(lengths) // 2
-    reach = float(np.partition(lengths, rank, axis=1)[:, rank].min())
-    if reach == 0.0:
-        reach = min(largest, 1.0)
-    # Up to this, what is at the end of the range is still beyond what any rule gives a weight.
-    unit = 1.0 if 1 / _ORDINARY < reach < _ORDINARY else float(np.ldexp(0.5, np.frexp(reach)[1]))
-    with np.errstate(over="ignore"):
-        return np.minimum(lengths / unit, _SQUARABLE), unit
-
-
-def bounded(lengths: Floats) -> Floats:
-    """Lengths that can be squared; those beyond the range are infinite.
-
-    By half of the range: what `in_unit` put at its end comes back from inner products with their rounding.
-    """
-    return np.where(lengths >= 0.5 * _SQUARABLE, np.inf, lengths)
 
 
 class Known(Protocol):
@@ -127,7 +96,7 @@ class Geometry:
         if len(own) < n:
             between = between[np.ix_(own, own)]
         if origin:
-            norms = np.minimum(rows.norms(2.0)[own] / rows.unit(2.0), _SQUARABLE)
+            norms = np.minimum(rows.norms(2.0)[own] / rows.unit(2.0), SQUARABLE)
             between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
         middle, products, far = products_about_medoid(between, len(own), FAR)
         if far.any():
@@ -149,7 +118,7 @@ class Geometry:
             lengths = np.append(lengths, rows.norms(2.0)[about])
         lengths = np.maximum(lengths, _INVERTIBLE)
         with np.errstate(over="ignore"):
-            return np.minimum(lengths / unit, _SQUARABLE), 1.0 / lengths
+            return np.minimum(lengths / unit, SQUARABLE), 1.0 / lengths
 
     def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
@@ -310,7 +279,7 @@ class Basis:
         return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
 
     def take_numbers(self, numbers: Known) -> None:
-        """Answer all queries from numbers that are known, and from nothing else."""
+        """Use numbers that are known for all queries, and nothing else."""
         self._numbers = numbers
         for p, lengths in numbers.distances.items():
             self.learn(p, lengths)
@@ -330,9 +299,8 @@ class Basis:
     def _measure(self, missing: Sequence[float]) -> None:
         if self._numbers is not None:
             self._numbers.missing(missing)
-        powers = np.array(missing)
         if 0 < len(set(self.points)) <= _FEW_POINTS:
-            self._measure_beside(missing, powers)
+            self._measure_beside(missing)
             return
         p = missing[0]
         # Where float32 was tried, some decision hangs on more digits.
@@ -341,13 +309,13 @@ class Basis:
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
         # Squares of differences of float32 numbers never leave float64, so that they can be added as they are.
+        n, powers = self.n, np.array(missing)
         raw = np.array([p == np.inf or (p == 2.0 and self._single) for p in missing])
 
         def query(start: int, stop: int) -> Any:
             return self.space.pair_lengths(self.source.block(start, stop), powers, raw)
 
-        n = self.n
-        found = self.reader.lengths(query, self.source.runs(), powers, raw, n * n).reshape(-1, n, n)
+        found = self.reader.lengths(query, self.source.runs(), powers, n * n, raw).reshape(-1, n, n)
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
 
@@ -368,24 +336,14 @@ class Basis:
         """The distances that are known, in the unit 1; some of them to a share of 2.2e-6."""
         return {**{p: rough.lengths for p, rough in self._rough.items()}, **self.lengths}
 
-    def _measure_beside(self, norms: Sequence[float], powers: Floats) -> None:
+    def _measure_beside(self, norms: Sequence[float]) -> None:
         """The distances between the rows below, and one pass for each distinct point."""
-        below, space = self.below, self.space
+        below, distinct = self.below, list(dict.fromkeys(self.points))
         between = below.lengths(norms)
-        distinct = list(dict.fromkeys(self.points))
         rows, count = below.n, len(distinct)
         away = np.zeros((len(norms), count, rows + count))
         for index, point in enumerate(distinct):
-            later = distinct[index + 1 :]
-
-            def query(start: int, stop: int, point: Point = point, later: "list[Point]" = later) -> Any:
-                block = below.block(start, stop)
-                if later:
-                    block = space.beside(block, [values(other, start, stop) for other in later])
-                return space.point_lengths(block, values(point, start, stop), powers)
-
-            raw = np.zeros(len(norms), np.bool_)
-            found = self.reader.lengths(query, self.source.runs(), powers, raw, rows + len(later))
+            found = below.beside(*distinct[index + 1 :]).lengths_to(point, norms)
             away[:, index, :rows] = found[:, :rows]
             away[:, index, rows + index + 1 :] = away[:, index + 1 :, rows + index] = found[:, rows:]
         place = np.array([distinct.index(point) for point in self.points])
@@ -427,13 +385,7 @@ class Basis:
                 self._numbers.missing_norms()
             return self._numbers.norms
         if p not in self._norms:
-            powers = np.array([p])
-
-            def query(start: int, stop: int) -> Any:
-                return self.space.point_lengths(self.source.block(start, stop), self.space.zeros(stop - start), powers)
-
-            raw = np.zeros(1, np.bool_)
-            self._norms[p] = self.reader.lengths(query, self.source.runs(), powers, raw, self.n)[0]
+            self._norms[p] = self.reader.lengths_to(self.source, None, [p])[0]
         return self._norms[p]
 
     def inner(self) -> Floats:

@@ -1,6 +1,6 @@
 """Updates that are known by the numbers between them alone: distances, inner products, norms.
 
-`seen` makes `Updates` of them. All that a rule asks is answered from these numbers. What reads a coordinate raises
+`seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
 `NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
 """
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from mixtailor._checks import check_norm, refuse
 from mixtailor._types import Array, Floats, Integers
-from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.space import NUMBA
 from mixtailor.storage.rows import Rows
@@ -67,10 +66,6 @@ class Unseen(Rows):
 
     def row_bytes(self, row: int) -> Iterable[Any]:
         _needs("the bytes of the updates, whose digests an audited draw publishes,")
-
-    def arrival(self) -> Arrival:
-        """These updates as they would have arrived."""
-        return Arrival(self, tuple(range(self.n)), {}, self.n, lambda flat, received: flat, lambda update: update)
 
 
 @final

@@ -4,17 +4,18 @@ Threads, ranks, faults and progress are handled here and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed, WeightedMedian, WeightedTrimmed
 from mixtailor.kernels.norms import added
 from mixtailor.kernels.space import NUMBA, Block
-from mixtailor.storage.group import ALONE, Group
-from mixtailor.storage.rows import Broken, Rows
+from mixtailor.storage.rows import Broken
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 
 __all__ = ["Faulty", "Reader", "coordinates_of", "evaluate", "only_row", "values"]
@@ -52,33 +53,13 @@ class Reader:
 
     Parameters
     ----------
-    storage : Rows
-    received : tuple of int
-        The index of each row among the updates as received.
-    group : Group
-    watch : callable, optional
-        Called after each range with its share of all coordinates.
-    base : bool
-        Whether the last row of the storage is a base that the others are differences to.
-    scales : array, optional
-        With a base: a factor for each difference.
-    tensors : bool
-        Whether the updates came as tensors of torch.
+    arrival : Arrival
+        What was received, without its faults.
     """
 
-    def __init__(
-        self,
-        storage: Rows,
-        received: tuple[int, ...],
-        group: Group = ALONE,
-        watch: Callable[[float], None] | None = None,
-        *,
-        base: bool = False,
-        scales: Floats | None = None,
-        tensors: bool = False,
-    ) -> None:
-        self.storage, self.received, self.group, self.watch = storage, received, group, watch
-        self.base, self.scales, self.tensors = base, scales, tensors
+    def __init__(self, arrival: Arrival) -> None:
+        storage = arrival.storage
+        self.arrival, self.storage, self.received, self.group = arrival, storage, arrival.received, arrival.group
         self.space, self.n = storage.space, storage.n
         self.block, self.runs = storage.block, storage.runs
         self.examined = False  # all rows are known to be finite
@@ -90,8 +71,8 @@ class Reader:
         """A reader of some rows; a base after them stays."""
         storage = self.storage.only([*rows, *range(len(self.received), self.storage.n)])
         received = tuple(self.received[row] for row in rows)
-        scales = None if self.scales is None else self.scales[list(rows)]
-        return Reader(storage, received, self.group, self.watch, base=self.base, scales=scales, tensors=self.tensors)
+        scales = None if self.arrival.scales is None else self.arrival.scales[list(rows)]
+        return Reader(replace(self.arrival, storage=storage, received=received, scales=scales))
 
     made = False  # these rows are stored, not computed
 
@@ -124,7 +105,7 @@ class Reader:
 
     def collect(self, query: Query, runs: Runs) -> Array:
         """What the query gives for each range, stacked in order."""
-        ask = query if self.watch is None else partial(self._watched, query)
+        ask = query if self.arrival.watch is None else partial(self._watched, query)
         jobs = [partial(ask, start, stop) for start, stop in runs]
         try:
             found, sound = self.space.collect(jobs, self._finite, threaded=self._threaded)
@@ -144,8 +125,8 @@ class Reader:
 
     def _watched(self, query: Query, start: int, stop: int) -> Any:
         found = query(start, stop)
-        assert self.watch is not None
-        self.watch((stop - start) / max(self.storage.d, 1))
+        assert self.arrival.watch is not None
+        self.arrival.watch((stop - start) / max(self.storage.d, 1))
         return found
 
     def _settled(self) -> bool:
@@ -169,11 +150,12 @@ class Reader:
             self.examine()
         return values
 
-    def lengths(self, query: Query, runs: Runs, powers: Floats, raw: Flags, size: int) -> Floats:
+    def lengths(self, query: Query, runs: Runs, powers: Floats, size: int, raw: Flags | None = None) -> Floats:
         """The l_p lengths over all coordinates of `size` vectors, (P, size), of which the query gives those on a range.
 
-        Planes that are `raw` are sums of p-th powers in the query's results, and lengths in these.
+        Planes that are `raw` are sums of p-th powers in the query's results, and lengths in these; by default none is.
         """
+        raw = np.zeros(len(powers), np.bool_) if raw is None else raw
         step, found = max(_LEAST_RUNS, _HELD // max(size * len(powers), 1)), None
         for at in range(0, len(runs), step):
             parts = self.collect(query, runs[at : at + step]).reshape(-1, len(powers), size)
@@ -192,8 +174,18 @@ class Reader:
             lengths = np.nan_to_num(lengths, nan=_LARGEST, posinf=_LARGEST)
         return lengths
 
+    def lengths_to(self, source: Any, point: Point | None, norms: Sequence[float]) -> Floats:
+        """The l_p distances of the rows of a source to a point, (P, n), by one reading; to the origin without one."""
+        powers, space = np.array(norms, np.float64), self.space
+
+        def query(start: int, stop: int) -> Any:
+            aim = space.zeros(stop - start) if point is None else values(point, start, stop)
+            return space.point_lengths(source.block(start, stop), aim, powers)
+
+        return self.lengths(query, source.runs(), powers, source.n)
+
     def fill(self, write: Query, runs: Runs) -> None:
-        """Write a result range by range; `write` tells whether what it wrote is finite."""
+        """Write a result range by range; `write` returns whether what it wrote is finite."""
         doubt = not self.collect(write, runs).all() or self._doubt
         self._doubt = False
         if self.group.count > 1:
@@ -251,9 +243,9 @@ def values(point: Point, start: int, stop: int) -> Any:
     if isinstance(point, Formula):
         return point.function(start, stop, *(values(part, start, stop) for part in point.parts))
     if isinstance(point, Combination):
-        found, finite = view.space.combine(view.block(start, stop), point.weights)
+        found, finite = view.space.combine(view.source.block(start, stop), point.weights)
     elif isinstance(point, Columns):
-        found, finite = view.space.columns(view.block(start, stop), point.statistic)
+        found, finite = view.space.columns(view.source.block(start, stop), point.statistic)
     else:
         raise TypeError(f"{point!r} is not a point of this package.")
     view.reader.note(finite)
@@ -291,7 +283,7 @@ def evaluate(point: Point) -> Any:
         _combine(view, point.weights, result)
     elif isinstance(point, Columns):
         source = view.source
-        if reader.base and getattr(source, "shared", False) and isinstance(point.statistic, _MOVING):
+        if reader.arrival.base and getattr(source, "shared", False) and isinstance(point.statistic, _MOVING):
             reader.fill(partial(_shifted_columns, reader, point, result), reader.runs())
         else:
             reader.fill(partial(_columns, reader, source, point, result), source.runs())
@@ -310,7 +302,8 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
         source, weights = view.basis.source, view.over_basis(weights)
         row = only_row(weights)
         if row is not None:
-            view.check_row(row)
+            if not view.basis.known_lengths() and not reader.examined:  # else a pass has read it
+                reader.only([row]).examine()
             reader.copy_row(row, result)
             return
     used = np.nonzero(weights)[0]

@@ -9,10 +9,11 @@ from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels import weighted
 from mixtailor.kernels.selection import by_neighbours, distinct, median, medoid, nearest, products_about_medoid
 from mixtailor.updates.blocks import Mixed, Taken
-from mixtailor.updates.geometry import FAR, Basis, bounded
+from mixtailor.updates.geometry import FAR, Basis
 from mixtailor.updates.pairs import Rough
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.reader import only_row, values
+from mixtailor.updates.units import bounded
 from mixtailor.updates.view import View
 
 __all__ = ["Updates"]
@@ -148,7 +149,7 @@ class Updates(View):
         if self._weights is None:
             norms = self.basis.norms(p)
             return bounded(norms[: self.n] if self._places is None else norms[self._places])
-        return np.asarray(self._lengths_to(None, (float(p),))[0])
+        return bounded(self.lengths_to(None, [p])[0])
 
     @overload
     def distances_to(self, point: Point, p: float = 2.0) -> Floats: ...
@@ -160,7 +161,7 @@ class Updates(View):
         A distance that float64 cannot square is infinite.
         """
         if isinstance(p, tuple):
-            return tuple(self._lengths_to(point, p))
+            return tuple(bounded(self.lengths_to(point, p)))
         if p == 2.0:
             self._settle()
             if isinstance(point, Combination) and point.updates.basis is self.basis:
@@ -170,34 +171,27 @@ class Updates(View):
                     return bounded(known * self.basis.unit(2.0))
         if isinstance(point, Combination) and point.updates is self:
             return np.asarray(self.distances_to_each([point], [float(p)])[0])
-        return np.asarray(self._lengths_to(point, (float(p),))[0])
+        return bounded(self.lengths_to(point, [p])[0])
 
     def _settle(self) -> None:
         """Make sure that the basis is the one whose geometry has the digits of these rows."""
         if self._weights is not None:
             self.distances(2.0)
 
-    def _lengths_to(self, point: Point | None, norms: tuple[float, ...]) -> Floats:
-        powers, space = np.array(norms), self.space
-
-        def query(start: int, stop: int) -> Any:
-            aim = space.zeros(stop - start) if point is None else values(point, start, stop)
-            return space.point_lengths(self.block(start, stop), aim, powers)
-
-        raw = np.zeros(len(norms), np.bool_)
-        return bounded(self.reader.lengths(query, self.source.runs(), powers, raw, self.n))
+    def lengths_to(self, point: Point | None, norms: Sequence[float]) -> Floats:
+        """The l_p distances of the rows to a point, or their norms, whether or not they can be squared."""
+        return self.reader.lengths_to(self.source, point, norms)
 
     def distances_to_each(self, points: Sequence[Combination], norms: Sequence[float]) -> list[Floats]:
         """The distances of the rows to several combinations of them, each in its own norm, by one reading."""
         powers, space = np.array(norms, np.float64), self.space
 
         def query(start: int, stop: int) -> Any:
-            block = self.block(start, stop)
+            block = self.source.block(start, stop)
             pairs = zip(points, norms, strict=True)
             return space.stack([space.combination_lengths(block, point.weights, float(p)) for point, p in pairs])
 
-        raw = np.zeros(len(powers), np.bool_)
-        return list(bounded(self.reader.lengths(query, self.source.runs(), powers, raw, self.n)))
+        return list(bounded(self.reader.lengths(query, self.source.runs(), powers, self.n)))
 
     def known_distances_to(self, weights: Floats) -> Floats | None:
         r"""The distances of the stored rows to a combination of them, from what was asked before; None where unknown.
@@ -226,7 +220,7 @@ class Updates(View):
         """The inner products of the rows with a point, n numbers."""
 
         def query(start: int, stop: int) -> Any:
-            return self.space.point_dots(self.block(start, stop), values(point, start, stop))
+            return self.space.point_dots(self.source.block(start, stop), values(point, start, stop))
 
         return self.reader.total(query, self.source.runs(), self.n)
 
@@ -239,7 +233,7 @@ class Updates(View):
         """
 
         def query(start: int, stop: int) -> Any:
-            return self.space.sketch(self.block(start, stop), start, key, size)
+            return self.space.sketch(self.source.block(start, stop), start, key, size)
 
         return self.reader.total(query, self.source.runs(), self.n * size)
 
@@ -322,7 +316,7 @@ class Updates(View):
         """As `about_medoid`, of rows that count by their mass: less than half of the mass cannot move the row.
 
         More than half of the rows may have less than half of the mass. So everything is about this row, and what is far
-        from it is told by the mass, too.
+        from it depends on the mass, too.
         """
         self._settle()
         distances, places = self.distances(2.0), self._distinct_places()

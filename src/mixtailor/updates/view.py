@@ -11,7 +11,6 @@ from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.sampling import draw
-from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
 from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Taken
@@ -93,66 +92,30 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
     @classmethod
-    def of(
-        cls,
-        storage: Rows,
-        call: Call | None = None,
-        *,
-        received: Sequence[int] | None = None,
-        base: bool = False,
-        scales: Floats | None = None,
-        group: Group = ALONE,
-        watch: Callable[[float], None] | None = None,
-    ) -> Self:
-        """The rows of a storage.
-
-        Parameters
-        ----------
-        storage : Rows
-        call : Call, optional
-        received : sequence of int, optional
-            The index of each row among the updates as received.
-        base : bool
-            Whether the last row of the storage is a base that all others are differences to.
-        scales : array, optional
-            With a base: a factor for each difference.
-        group : Group
-            The processes that share the call.
-        watch : callable, optional
-            Called after each range with its share of all coordinates.
-        """
-        rows = tuple(range(storage.n - base)) if received is None else tuple(received)
-        return cls._of_reader(Reader(storage, rows, group, watch, base=base, scales=scales), call or Call())
+    def of(cls, storage: Rows, call: Call | None = None) -> Self:
+        """The rows of a storage."""
+        return cls.arrived(Arrival.of(storage), call)
 
     @classmethod
     def arrived(cls, arrival: Arrival, call: Call | None = None) -> Self:
         """The updates of an arrival whose structure is sound."""
-        reader = Reader(
-            arrival.storage,
-            arrival.received,
-            arrival.group,
-            arrival.watch,
-            base=arrival.base,
-            scales=arrival.scales,
-            tensors=arrival.tensors,
-        )
-        return cls._of_reader(reader, call or Call())
+        return cls._of_reader(Reader(arrival), call or Call())
 
     @classmethod
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
-        if not reader.base:
+        if not reader.arrival.base:
             return cls(reader, None, reader, call)
-        n, rows = reader.n - 1, Differences(reader)
-        if reader.scales is None:
+        n, rows, scales = reader.n - 1, Differences(reader), reader.arrival.scales
+        if scales is None:
             return cls(reader, None, rows, call, places=np.arange(n))
-        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(reader.scales, 0.0))
+        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
 
     # What this view is made of.
 
     @cached_property
     def basis(self) -> Basis:
         """The rows that these are combinations of. Made on first use: columnwise rules need none."""
-        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.base else None)
+        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.arrival.base else None)
 
     @property
     def weights(self) -> Floats:
@@ -187,10 +150,6 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             return None
         return tuple(range(self.n)) if self._places is None else tuple(self._places.tolist())
 
-    def block(self, start: int, stop: int) -> Any:
-        """All rows on a range of coordinates, in the form that the space takes."""
-        return self.source.block(start, stop)
-
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates of all rows, in ascending order: a small numpy matrix."""
         return self.source.coordinates(which)
@@ -202,15 +161,6 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def _as_received(self) -> bool:
         """Whether these are the received updates, all of them."""
         return self.source is self.reader or isinstance(self.source, Differences)
-
-    def examine(self) -> None:
-        """Search the stored rows for non-finite entries."""
-        self.reader.examine()
-
-    def check_row(self, row: int) -> None:
-        """Search one stored row for non-finite entries, unless a pass has read it."""
-        if not self.basis.known_lengths() and not self.reader.examined:
-            self.reader.only([row]).examine()
 
     @property
     def largest(self) -> float:
@@ -390,5 +340,5 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
-        blocks = [self.space.matrix(self.block(start, stop)) for start, stop in self.source.runs()]
+        blocks = [self.space.matrix(self.source.block(start, stop)) for start, stop in self.source.runs()]
         return self.reader.group.whole(self.space.joined(blocks))

@@ -60,7 +60,7 @@ class RobustHook:
     Notes
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
-    DDP's own hooks it divides by nothing, since a rule's answer is an update already. Buckets of several types are
+    DDP's own hooks it divides by nothing, since a rule's result is an update already. Buckets of several types are
     aggregated in the widest of them. A rank that is late is waited for until the group's timeout, and is not
     quarantined; then the backward pass of the others raises. Drop the DDP model before `destroy_process_group`, as the
     example does.
@@ -90,14 +90,18 @@ class RobustHook:
             self._aggregate(held)
         return future
 
+    def _reduced(self, vector: torch.Tensor) -> Aggregation | None:
+        """Replace this rank's gradient by the aggregate; a subclass may do it in another way."""
+        return robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
+
     def _aggregate(self, held: "list[tuple[torch.Tensor, torch.futures.Future[torch.Tensor]]]") -> None:
         kind = held[0][0].dtype
         for buffer, _ in held:
             kind = torch.promote_types(kind, buffer.dtype)
         vector = torch.cat([buffer.to(kind) for buffer, _ in held])
         try:
-            self.last = robust_all_reduce(vector, self.rule, self.group, entropy=self.entropy, on_fault=self.on_fault)
-            skipped = self.last.update is None
+            self.last = self._reduced(vector)
+            skipped = self.last is None or self.last.update is None
         except FaultError:
             if not scaler_in_use():
                 raise

@@ -22,8 +22,16 @@ _seats: "WeakKeyDictionary[dist.ProcessGroup, tuple[int, int, bool]]" = WeakKeyD
 def _seat(group: "dist.ProcessGroup") -> tuple[int, int, bool]:
     found = _seats.get(group)
     if found is None:
-        found = _seats[group] = group.rank(), group.size(), dist.get_backend(group) == "nccl"
+        found = _seats[group] = group.rank(), group.size(), _on_device(group)
     return found
+
+
+def _on_device(group: "dist.ProcessGroup") -> bool:
+    """Whether a group exchanges what is on a device, and nothing else."""
+    try:
+        return dist.get_backend(group) == "nccl"
+    except ValueError:  # a group that was made past `torch.distributed`, as torchft's are
+        return _CPU not in group._device_types
 
 
 def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
@@ -90,6 +98,22 @@ class Lane:
             _swapped(self.members, received, sent, into, out).wait()
         else:
             dist.all_to_all_single(received, sent, list(into), list(out), group=self.members)
+
+    # The group's own methods, and not the functions of `torch.distributed`: these know no group that others have made.
+
+    def broadcast(self, tensor: torch.Tensor) -> None:
+        """Replace a tensor on all ranks by that of the first."""
+        self.members.broadcast([tensor], dist.BroadcastOptions()).wait()
+
+    def reduce(self, tensor: torch.Tensor, *, maximum: bool) -> None:
+        """Replace a tensor on the first rank by the sum, or the maximum, of all."""
+        options = dist.ReduceOptions()
+        options.reduceOp = dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM  # type: ignore[assignment]  # torch's stubs want the class of the constant
+        self.members.reduce([tensor], options).wait()
+
+    def gather(self, every: torch.Tensor, own: torch.Tensor) -> None:
+        """Fill a flat tensor on all ranks with the flat tensors of all, one after another."""
+        self.members._allgather_base(every, own).wait()
 
     def exchange(self, sent: "Sequence[torch.Tensor | None]", received: "Sequence[torch.Tensor | None]") -> list[Any]:
         """Begin to send each of the other ranks a tensor and to receive one from each, where there is one.

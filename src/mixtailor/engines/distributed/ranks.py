@@ -21,13 +21,10 @@ if not dist.is_initialized():
     import torch.distributed.nn.functional
 
 # Up to so many numbers from all ranks together are sent by each to each and summed there: one step, where a sum on the
-# first rank that is told to the others takes two.
+# first rank that is then sent to the others takes two.
 _GATHERED = 1 << 16
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
-
-# One call of two names: torch 2.13 warns of the older.
-_gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 class _Box:
@@ -85,7 +82,6 @@ class Ranks(Group):
         self.shards, self.shard = 1 + max(shard for _, shard in self.seats), self.seats[self.rank][1]
         self.alike = False
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
-        self._first = 0 if group is None else dist.get_global_rank(group, 0)
         self.cover(d, *[0] * (self.shards - 1))
 
     @property
@@ -141,8 +137,8 @@ class Ranks(Group):
         # A maximum of NaN and a number is either, by the backend; infinity is as good a sign of a faulty row.
         whole = np.where(np.isnan(values), np.inf, values) if maximum else values
         total = torch.from_numpy(np.array(whole)).to(self.device)
-        dist.reduce(total, self._first, op=dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM, group=self.group)
-        dist.broadcast(total, self._first, group=self.group)
+        self._all.reduce(total, maximum=maximum)
+        self._all.broadcast(total)
         return np.asarray(total.cpu().numpy())
 
     def _gathered_with_words(self, values: Floats) -> Floats:
@@ -190,7 +186,7 @@ class Ranks(Group):
         """What the first rank has, a numpy array of one shape on all ranks."""
         self.settle()
         found = torch.from_numpy(np.array(values)).to(self.device)
-        dist.broadcast(found, self._first, group=self.group)
+        self._all.broadcast(found)
         return found.cpu().numpy()
 
     def whole(self, matrix: Any) -> Any:
@@ -202,7 +198,7 @@ class Ranks(Group):
         sent = tensor.new_zeros((len(tensor), max(stop - start for start, stop in slices)), device=self.device)
         sent[:, : tensor.shape[1]] = tensor
         every = sent.new_empty((self.count, *sent.shape))
-        _gather_into(every.view(-1), sent.view(-1), group=self.group)
+        self._all.gather(every.view(-1), sent.view(-1))
         found = sent.new_empty((len(tensor), self.d))
         for (start, stop), part in zip(slices, every, strict=True):
             found[:, start:stop] = part[:, : stop - start]

@@ -1,10 +1,11 @@
-"""Metrics of clients, of which some lie: medians over the clients, and nobody's weight counts."""
+"""Metrics of clients, some of which may be Byzantine: medians over the clients, without weights."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from flwr.app import MetricRecord, RecordDict
+
+from mixtailor.engines.claims import lower_median, number
 
 __all__ = ["medians", "scalars"]
 
@@ -35,32 +36,19 @@ def medians(contents: Sequence[RecordDict], weighted_by_key: str) -> MetricRecor
         single = [value for value in given if not isinstance(value, list)]
         lists = [value for value in given if isinstance(value, list)]
         if 2 * len(single) > len(contents):
-            found[name] = _median(single)
+            found[name] = lower_median(single)
         elif lists:
             length, most = Counter(map(len, lists)).most_common(1)[0]
             if 2 * most > len(contents):
                 alike = [value for value in lists if len(value) == length]
-                found[name] = [_median([value[place] for value in alike]) for place in range(length)]
+                found[name] = [lower_median([value[place] for value in alike]) for place in range(length)]
     return found
-
-
-def _median(values: Sequence[int | float]) -> float:
-    """The lower median of the numbers that are numbers."""
-    ordered = sorted(value for value in map(_number, values) if not math.isnan(value))
-    return ordered[(len(ordered) - 1) // 2] if ordered else math.nan
-
-
-def _number(value: int | float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number beyond all floats
-        return math.inf if value > 0 else -math.inf
 
 
 def scalars(metrics: Mapping[str, object], prefix: str = "") -> dict[str, float]:
     """What a tracker can draw: the single numbers, and of lists how long they are."""
     return {
-        f"{prefix}{name}": float(len(value)) if isinstance(value, list) else _number(value)
+        f"{prefix}{name}": float(len(value)) if isinstance(value, list) else number(value)
         for name, value in metrics.items()
         if isinstance(value, int | float | list)
     }

@@ -9,6 +9,7 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 from mixtailor._types import Array as Values
 from mixtailor._types import Floats
+from mixtailor.engines.claims import capped, is_claim
 from mixtailor.engines.flower.arrays import Model, shown, view
 from mixtailor.engines.flower.digests import digest_of_replies
 from mixtailor.intake import Arrival
@@ -48,21 +49,13 @@ class Claims:
                 return 1.0
             raise Unfit(f"without {self.key!r}, which updates are weighted by")
         claim = claimed[0]
-        if isinstance(claim, list) or not 0 <= claim <= self.most:  # NaN is not between
+        if isinstance(claim, list) or not is_claim(claim, self.most):
             raise Unfit(f"one with {self.key} = {shown(claim, 40)}, where a number from 0 to {self.most:g} is possible")
         return float(claim)
 
     def scales(self, claimed: Sequence[float]) -> Floats | None:
-        """The factor of each difference: its claim over the median of all claims, up to the cap.
-
-        The median and not the mean: a few that claim much would make the mean as large as they like, and everybody
-        else's difference vanish. Where the median is zero, claims say nothing and do not count.
-        """
-        if self.cap is None:
-            return None
-        values = np.asarray(claimed, np.float64)
-        middle = float(np.median(values))
-        return np.minimum(values / middle, self.cap) if middle > 0 else np.ones(len(values))
+        """The factor of each difference; None where claims do not count."""
+        return capped(claimed, self.cap)
 
 
 @dataclass
@@ -201,9 +194,9 @@ def check_reference(reference: ArrayRecord, model: Model) -> dict[str, Values]:
 
 
 def _sender(message: Message, questions: dict[str, int]) -> int | None:
-    """The client that a message is from. What it says of itself and what it answers must be in accord.
+    """The client that a message is from. The sender that it names must be the client that the message replies to.
 
-    For a client that is gone, the SuperLink answers in its own name.
+    For a client that has left, the SuperLink replies under its own name.
     """
     node, question = message.metadata.src_node_id, message.metadata.reply_to_message_id
     if question not in questions or not question:  # messages have no ids before they were sent

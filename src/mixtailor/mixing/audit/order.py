@@ -10,7 +10,7 @@ from mixtailor.mixing.audit.entries import BEGINNING, Commitment, Entry
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """A line of a log: its place, the entry on it if it is one, and its hash."""
 
     number: int
@@ -18,7 +18,7 @@ class Line:
     hash: str
 
 
-def order_problems(lines: Sequence[Line]) -> list[str]:
+def order_problems(lines: Sequence[LogLine]) -> list[str]:
     """A sentence for each place where the numbers or the hashes do not run on."""
     readable = [(line, line.entry) for line in lines if line.entry is not None]
     problems = []

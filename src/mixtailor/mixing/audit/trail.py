@@ -1,4 +1,4 @@
-"""The writer of the log: commit, draw after the rows are in hand, write it down, answer, and reveal at the end."""
+"""The writer of the log: commit, draw after the rows are in hand, write it down, return, and reveal at the end."""
 
 from __future__ import annotations
 
@@ -244,6 +244,8 @@ class AuditTrail:
             A number larger than all before; None takes the next. The same workers again change nothing.
         """
         self._check_process()
+        if isinstance(workers, str):
+            raise TypeError(f"A round expects the names of its workers, a list, and got the text {workers!r}.")
         names = tuple(workers)
         for name in names:
             check_name(name)
@@ -382,7 +384,7 @@ class AuditTrail:
     def _check_usable(self, *, closing: bool = False) -> None:
         if self._closed:
             raise RuntimeError(
-                "This log is closed and its secret revealed: a draw from it could be predicted. Start anew."
+                "This log is closed and its secret revealed: a draw from it could be predicted. Start a new log."
             )
         if self._log is None:
             raise RuntimeError(f"This audit trail was released. Go on with AuditTrail.resume({self._path!r}).")

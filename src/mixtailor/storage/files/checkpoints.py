@@ -182,7 +182,7 @@ def _in_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _check_apart(parts: dict[tuple[object, ...], FileArray]) -> None:
-    """Refuse tied weights: they would count twice, and the answer could break the tie."""
+    """Refuse tied weights: they would count twice, and the result could break the tie."""
     end, before = 0, ""
     for name, part in sorted(parts.items(), key=lambda item: item[1].offset):
         if part.size and part.offset < end:

@@ -12,17 +12,17 @@ import re
 import struct
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from mixtailor.storage.files import checkpoints
-from mixtailor.storage.files.opened import CompressedArray, File, FileArray, PlainArray, Unreadable, exactly
+from mixtailor.storage.files import checkpoints, folders
+from mixtailor.storage.files.opened import Archive, CompressedArray, File, FileArray, PlainArray, Unreadable, readable
 from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["SUFFIXES", "Header", "contents", "npy_header"]
@@ -39,11 +39,17 @@ _SAFETENSORS = {
 
 
 def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]:
-    """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is."""
-    suffix = Path(os.fspath(path)).suffix.lower()
+    """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is.
+
+    A folder of Hugging Face, or the index of a model in several files, has the arrays of all its files.
+    """
+    whole = folders.main_file(Path(os.fspath(path)))
+    if whole.name.endswith(folders.INDEX):
+        return folders.sharded(whole, contents)
+    suffix = whole.suffix.lower()
     if suffix not in SUFFIXES:
-        raise Unreadable(f"{Path(os.fspath(path)).name!r} is none of {', '.join(SUFFIXES)}")
-    file = File(path)
+        raise Unreadable(f"{whole.name!r} is none of {', '.join(SUFFIXES)}")
+    file = File(whole)
     if suffix == ".npy":
         return {(): _npy(file)}
     if suffix in checkpoints.SUFFIXES:
@@ -80,7 +86,7 @@ def npy_header(read: Callable[[int, int], bytes], limit: int) -> Header:
     """The header at the start of what `read` reads; `limit` is how many bytes there are."""
     start = read(0, min(12, limit))
     if len(start) < 12 or start[:6] != b"\x93NUMPY":
-        raise Unreadable("no .npy array")  # its first bytes are not told: a link may lead to a file of ours
+        raise Unreadable("no .npy array")  # its first bytes are not shown: a link may lead to a file of ours
     version = start[6]
     if version not in (1, 2, 3):
         raise Unreadable(f"an .npy array of unknown version {version}")
@@ -137,13 +143,11 @@ class _Member:
         return self.info.compress_type != zipfile.ZIP_STORED
 
 
-def _members(file: File) -> list[_Member]:
+def _members(file: File) -> tuple[Archive, list[_Member]]:
     """The files of an archive, each with bytes of its own: one that lends them twice is made to be more than it is."""
-    try:
-        file.archive = zipfile.ZipFile(file.seekable())
-        found = [_member(file, info) for info in file.archive.infolist()]
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, struct.error) as error:
-        raise Unreadable(f"{error} ({file.name})") from None
+    with readable(file):
+        archive = Archive(file)
+        found = [_member(file, info) for info in archive.zip.infolist()]
     end, names = 0, set()
     for member in sorted(found, key=lambda one: one.info.header_offset):
         if member.info.header_offset < end:
@@ -152,7 +156,7 @@ def _members(file: File) -> list[_Member]:
             raise Unreadable(f"it holds {member.info.filename[:80]!r} twice ({file.name})")
         end = member.stop
         names.add(member.info.filename)
-    return found
+    return archive, found
 
 
 def _member(file: File, info: zipfile.ZipInfo) -> _Member:
@@ -174,11 +178,12 @@ def _member(file: File, info: zipfile.ZipInfo) -> _Member:
 def _npz(file: File) -> dict[tuple[object, ...], FileArray]:
     found: dict[tuple[object, ...], FileArray] = {}
     left = file.size  # headers are text that is parsed: no more of it in all than the file has bytes, once unpacked
-    for member in _members(file):
+    archive, members = _members(file)
+    for member in members:
         name = member.info.filename
         if not name.endswith(".npy") or member.info.flag_bits & 1:
             raise Unreadable(f"it holds {name[:80]!r}, which is no plain .npy array ({file.name})")
-        header = _packed(file, member, left) if member.packed else _plain(file, member, left)
+        header = npy_header(partial(_read, archive, member), min(member.info.file_size, left))
         left -= header.size
         if header.total != member.info.file_size:
             raise Unreadable(
@@ -186,42 +191,17 @@ def _npz(file: File) -> dict[tuple[object, ...], FileArray]:
                 f"({file.name})"
             )
         if member.packed:
-            part: FileArray = CompressedArray(file, header.kind, header.dtype, header.size, member.info)
+            part: FileArray = CompressedArray(archive, header.kind, header.dtype, header.size, member.info)
         else:
             part = PlainArray(file, header.kind, header.dtype, member.start + header.size)
         found[name.removesuffix(".npy"),] = part
     return found
 
 
-def _plain(file: File, member: _Member, left: int) -> Header:
-    def read(offset: int, count: int) -> bytes:
-        return file.read(member.start + offset, count)
-
-    return npy_header(read, min(member.info.file_size, left))
-
-
-def _packed(file: File, member: _Member, left: int) -> Header:
-    assert file.archive is not None
-    try:
-        with file.archive.open(member.info) as stream:
-            kept = b""
-
-            def read(offset: int, count: int) -> bytes:
-                nonlocal kept
-                kept += exactly(stream, max(0, offset + count - len(kept)))
-                return kept[offset : offset + count]
-
-            return npy_header(read, min(member.info.file_size, left))
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        NotImplementedError,
-        RuntimeError,
-        struct.error,
-    ) as error:
-        raise Unreadable(f"{error} ({file.name})") from None
+def _read(archive: Archive, member: _Member, offset: int, count: int) -> bytes:
+    if member.packed:
+        return archive.read(member.info, offset, offset + count)
+    return archive.file.read(member.start + offset, count)
 
 
 # Torch checkpoints
@@ -229,8 +209,8 @@ def _packed(file: File, member: _Member, left: int) -> Header:
 
 def _checkpoint(file: File) -> dict[tuple[object, ...], FileArray]:
     if file.size < 4 or file.read(0, 4) != b"PK\x03\x04":
-        raise Unreadable(f"no checkpoint of torch.save since version 1.6; load it and save it anew ({file.name})")
-    members = _members(file)
+        raise Unreadable(f"no checkpoint of torch.save since version 1.6; load it and save it again ({file.name})")
+    _, members = _members(file)
     if any(member.packed for member in members):
         raise Unreadable(f"compressed, which checkpoints of torch.save are not ({file.name})")
     order = next((member for member in members if member.info.filename.endswith("/byteorder")), None)

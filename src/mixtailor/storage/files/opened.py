@@ -1,19 +1,23 @@
 """Files as rows: opened once, read by position and run by run, compressed ones as a stream.
 
-What is read twice is the same bytes. Times tell nothing: whoever keeps a file mapped can change it without a trace. So
+What is read twice is the same bytes. Times say nothing: whoever keeps a file mapped can change it without a trace. So
 every block is compared with the digest of its first reading.
 """
 
+import contextlib
+import hashlib
 import io
 import os
 import stat
+import struct
 import threading
 import weakref
 import zipfile
 import zlib
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, Any, ClassVar, final
 
 import numpy as np
 
@@ -23,11 +27,21 @@ from mixtailor.kernels.digests import block_digests
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.strided import Source
 
-__all__ = ["CHANGED", "CompressedArray", "File", "FileArray", "PlainArray", "Unreadable", "exactly"]
+__all__ = [
+    "CHANGED",
+    "Archive",
+    "CompressedArray",
+    "File",
+    "FileArray",
+    "PlainArray",
+    "Unreadable",
+    "readable",
+]
 
 CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
+_CHUNK = 1 << 20
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -47,43 +61,81 @@ class _Changed(Unreadable):
 
 
 @final
-class _Handle:
-    """An open file and its name: closed when nobody reads it any more."""
+class File:
+    """An open file, read by position: from several threads at once, and never beyond its end.
+
+    Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
+    page that no longer exists ends the process. What is read twice is the same bytes, or an error. It is closed when
+    nobody reads it any more.
+    """
 
     def __init__(self, path: "str | PathLike[str]") -> None:
         self.name = shown(Path(os.fspath(path)).name)
         try:
             # A pipe would block for ever; Windows would translate line ends.
             flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
-            self.number = os.open(path, os.O_RDONLY | sum(flags))
+            self._number = os.open(path, os.O_RDONLY | sum(flags))
         except OSError as error:
             raise Unreadable(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
             raise Unreadable(f"{error}") from None
         self._lock, self._place = threading.Lock(), threading.Lock()
-        weakref.finalize(self, os.close, self.number)
-        self.stamp = os.fstat(self.number)
-        if not stat.S_ISREG(self.stamp.st_mode):
-            raise Unreadable(f"{'a directory' if stat.S_ISDIR(self.stamp.st_mode) else 'not a file'} ({self.name})")
+        weakref.finalize(self, os.close, self._number)
+        self._stamp = os.fstat(self._number)
+        self.size = self._stamp.st_size
+        if not stat.S_ISREG(self._stamp.st_mode):
+            raise Unreadable(f"{'a directory' if stat.S_ISDIR(self._stamp.st_mode) else 'not a file'} ({self.name})")
         # The system gives memory for these where they are written to: a file of holes takes no more than it is read.
-        self._known = np.zeros(-(-self.stamp.st_size // BLOCK), np.bool_)
+        self._known = np.zeros(-(-self.size // BLOCK), np.bool_)
         self._digests = np.zeros((len(self._known), 2), np.uint64)
+        self._lost: Unreadable | None = None  # why no byte of it is read any more
 
-    def read(self, offset: int, count: int) -> memoryview:
+    def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on; fewer are an error."""
+        return bytes(self.view(offset, count))
+
+    def array(self, offset: int, size: int, dtype: "np.dtype[Any]") -> Array:
+        """`size` numbers from `offset` on, where they were read to."""
+        found: Array = np.frombuffer(self.view(offset, size * dtype.itemsize), dtype)
+        return found if found.flags.aligned else found.copy()
+
+    def digest(self) -> bytes:
+        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again."""
+        hasher = hashlib.sha256()
+        try:
+            for start in range(0, self.size, _CHUNK):
+                hasher.update(self.view(start, min(_CHUNK, self.size - start)))
+        except Unreadable as error:
+            self._lost = error
+            return hashlib.sha256(b"mixtailor file that changed 1\n").digest()
+        return hasher.digest()
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
+        now, then = os.fstat(self._number), self._stamp
+        if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
+            return True
+        # Times can be set back, but not the time of doing so. A new file of the same name only takes this one's away.
+        return now.st_ctime_ns != then.st_ctime_ns and now.st_nlink == then.st_nlink
+
+    def view(self, offset: int, count: int) -> memoryview:
         """`count` bytes from `offset` on: those of the first reading, or an error."""
+        if self._lost is not None:
+            raise self._lost
         if not count:
             return memoryview(b"")
-        if offset + count > self.stamp.st_size:
+        if offset + count > self.size:
             raise Unreadable(f"it ends before its data do ({self.name})")
         first, last = offset // BLOCK, -(-(offset + count) // BLOCK)
-        start, stop = first * BLOCK, min(last * BLOCK, self.stamp.st_size)
+        start, stop = first * BLOCK, min(last * BLOCK, self.size)
         data = self._read(start, stop - start)
         words = np.frombuffer(data + bytes(-len(data) % 4) if len(data) % 4 else data, np.uint32)
         found = block_digests(words, _KEYS)
         with self._lock:  # two threads may be the first to read a block, and see different ones
             known, digests = self._known[first:last], self._digests[first:last]
             if (digests[known] != found[known]).any():
-                raise _Changed
+                self._lost = _Changed()
+                raise self._lost
             digests[:], known[:] = found, True
         return memoryview(data)[offset - start : offset - start + count]
 
@@ -102,63 +154,18 @@ class _Handle:
 
     def _read_at(self, offset: int, count: int) -> bytes:
         if hasattr(os, "pread"):
-            return os.pread(self.number, count, offset)
+            return os.pread(self._number, count, offset)
         with self._place:  # Windows has no pread: the position in the file is shared by all threads
-            os.lseek(self.number, offset, os.SEEK_SET)
-            return os.read(self.number, count)
-
-
-@final
-class File:
-    """An open file, read by position: from several threads at once, and never beyond its end.
-
-    Reading instead of mapping, because whoever may write to the file could shorten it meanwhile, and touching a mapped
-    page that is gone ends the process. What is read twice is the same bytes, or an error.
-
-    Attributes
-    ----------
-    archive : ZipFile, optional
-        Of an `.npz` file.
-    stream, last : tuple, optional
-        Of a compressed member: which, what unpacks it, and how far it is; and the last run that it gave.
-    """
-
-    def __init__(self, path: "str | PathLike[str]") -> None:
-        self._handle = _Handle(path)
-        self.name, self.size = self._handle.name, self._handle.stamp.st_size
-        self.archive: zipfile.ZipFile | None = None
-        self.lock = threading.Lock()
-        self.stream: tuple[str, IO[bytes], int] | None = None
-        self.last: tuple[str, int, int, Array] | None = None
-
-    def read(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset` on; fewer are an error."""
-        return bytes(self._handle.read(offset, count))
-
-    def array(self, offset: int, size: int, dtype: "np.dtype[Any]") -> Array:
-        """`size` numbers from `offset` on, where they were read to."""
-        found: Array = np.frombuffer(self._handle.read(offset, size * dtype.itemsize), dtype)
-        return found if found.flags.aligned else found.copy()
-
-    def seekable(self) -> io.BufferedReader:
-        """The file as `zipfile` wants it."""
-        return io.BufferedReader(_Reader(self._handle))
-
-    def changed(self) -> bool:
-        """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
-        now, then = os.fstat(self._handle.number), self._handle.stamp
-        if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
-            return True
-        # Times can be set back, but not the time of doing so. A new file of the same name only takes this one's away.
-        return now.st_ctime_ns != then.st_ctime_ns and now.st_nlink == then.st_nlink
+            os.lseek(self._number, offset, os.SEEK_SET)
+            return os.read(self._number, count)
 
 
 @final
 class _Reader(io.RawIOBase):
     """A file that can be read, with a place to read from."""
 
-    def __init__(self, handle: _Handle) -> None:
-        self._handle, self._at = handle, 0
+    def __init__(self, file: File) -> None:
+        self._file, self._at = file, 0
 
     def readable(self) -> bool:
         return True
@@ -167,7 +174,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._handle.stamp.st_size}[whence]
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._file.size}[whence]
         if self._at < 0:
             raise OSError("before the start of the file")  # as zipfile expects it
         return self._at
@@ -176,8 +183,8 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._handle.stamp.st_size - self._at))
-        buffer[:count] = self._handle.read(self._at, count)
+        count = max(0, min(len(buffer), self._file.size - self._at))
+        buffer[:count] = self._file.view(self._at, count)
         self._at += count
         return count
 
@@ -210,52 +217,74 @@ class PlainArray(FileArray):
 
 
 @final
-class CompressedArray(FileArray):
-    """A compressed array: unpacked from its beginning in every pass, and no more than a run of it is kept."""
+class Archive:
+    """A zip file whose members are unpacked as streams: one member at a time, and no more than its last run is kept."""
 
-    def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int, member: zipfile.ZipInfo) -> None:
-        super().__init__(file, kind, dtype, offset)
-        self.member = member
+    def __init__(self, file: File) -> None:
+        self.file, self.zip = file, zipfile.ZipFile(io.BufferedReader(_Reader(file)))
+        self._lock = threading.Lock()
+        self._stream: tuple[str, IO[bytes], int] | None = None  # the member, what unpacks it, and how far it is
+        self._last: tuple[str, int, int, bytes] | None = None
+
+    def read(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
+        """Bytes of a member, unpacked from its beginning where the stream is past them."""
+        with self._lock:
+            last = self._last
+            if last is None or last[0] != member.filename or not last[1] <= start <= stop <= last[2]:
+                last = self._last = (member.filename, start, stop, self._unpacked(member, start, stop))
+            return last[3][start - last[1] : stop - last[1]]
+
+    def _unpacked(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
+        stream, self._stream = self._stream, None
+        with readable(self.file):
+            if stream is None or stream[0] != member.filename or stream[2] > start:
+                stream = (member.filename, self.zip.open(member), 0)
+            unpacked, at = stream[1], stream[2]
+            while at < start:
+                at += len(_exactly(unpacked, min(1 << 20, start - at)))
+            data = _exactly(unpacked, stop - start)
+            if stop == member.file_size and unpacked.read(1):  # asking beyond the end also compares the checksum
+                raise Unreadable("it holds more than its header promises")
+        self._stream = (member.filename, unpacked, stop)
+        return data
+
+
+@final
+class CompressedArray(FileArray):
+    """A compressed array: unpacked from its beginning in every pass, so that its ranges come in order."""
+
+    ordered: ClassVar[bool] = True
+
+    def __init__(
+        self, archive: Archive, kind: Kind, dtype: "np.dtype[Any]", offset: int, member: zipfile.ZipInfo
+    ) -> None:
+        super().__init__(archive.file, kind, dtype, offset)
+        self.archive, self.member = archive, member
 
     def run(self, start: int, stop: int) -> Array:
-        with self.file.lock:
-            last = self.file.last
-            if last is not None and last[0] == self.member.filename and last[1] <= start and stop <= last[2]:
-                return last[3][start - last[1] : stop - last[1]]
-            data = self._unpacked(start, stop)
-            self.file.last = (self.member.filename, start, stop, data)
-            return data
-
-    def _unpacked(self, start: int, stop: int) -> Array:
-        width = self.dtype.itemsize
-        first, count = self.offset + start * width, (stop - start) * width
-        stream = self.file.stream
-        try:
-            if stream is None or stream[0] != self.member.filename or stream[2] > first:
-                assert self.file.archive is not None
-                stream = (self.member.filename, self.file.archive.open(self.member), 0)
-            unpacked, at = stream[1], stream[2]
-            while at < first:
-                at += len(exactly(unpacked, min(1 << 20, first - at)))
-            data = exactly(unpacked, count)
-            if stop == self.size and unpacked.read(1):  # asking beyond the end also compares the checksum
-                raise Unreadable("it holds more than its header promises")
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            ValueError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
-            self.file.stream = None
-            raise Unreadable(f"{error} ({self.file.name})") from None
-        self.file.stream = (self.member.filename, unpacked, first + count)
-        return np.frombuffer(data, self.dtype)
+        first, last = (self.offset + place * self.dtype.itemsize for place in (start, stop))
+        return np.frombuffer(self.archive.read(self.member, first, last), self.dtype)
 
 
-def exactly(stream: IO[bytes], count: int) -> bytes:
+@contextlib.contextmanager
+def readable(file: File) -> Iterator[None]:
+    """What goes wrong inside an archive, in whatever way, makes the file unreadable."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+        struct.error,
+    ) as error:
+        raise Unreadable(f"{error} ({file.name})") from None
+
+
+def _exactly(stream: IO[bytes], count: int) -> bytes:
     """`count` bytes of a stream; fewer are an error."""
     parts = []
     while count:

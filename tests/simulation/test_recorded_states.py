@@ -9,13 +9,13 @@ import torch
 from mixtailor import Comed, Krum
 from mixtailor.attacks import Tailored
 from mixtailor.simulation import Settings, Simulation, by_label, read_states, synthetic
-from mixtailor.simulation.recording import Recording, recorded_rounds
+from mixtailor.simulation.recorded_states import Recording, recorded_rounds
 
 SETTINGS = Settings(n=6, byzantine=2, rounds=20, batch=8, learning_rate=0.1, evaluate_every=5, seed=3)
 
 
 def simulation(**options: object) -> Simulation:
-    return Simulation(synthetic(), "logistic", Comed(), Tailored(0.1), settings=SETTINGS, **options)  # type: ignore[arg-type]
+    return Simulation(synthetic(), "logistic", Comed(), Tailored(0.1), settings=SETTINGS, **options)  # type: ignore[arg-type]  # options of several types
 
 
 def test_recording_moves_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What ranks tell of where they run: whether they compute alike, and which of them share a host."""
+"""What ranks report of where they run: whether they compute the same bits, and which of them share a host."""
 
 import os
 import platform

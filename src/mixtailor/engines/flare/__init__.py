@@ -1,0 +1,15 @@
+"""Rules as an aggregator of NVIDIA FLARE, for its recipes and workflows.
+
+The threat model is the first thing to read: see docs/engines/flare.md.
+"""
+
+try:
+    import nvflare  # noqa: F401  # asked for here, so that the sentence below is what a user meets
+except ImportError:  # pragma: no cover  # with nvflare installed, nothing to see
+    from mixtailor._checks import MissingPackageError
+
+    raise MissingPackageError("The FLARE adapter", "nvflare", "flare") from None
+
+from mixtailor.engines.flare.aggregator import RobustAggregator
+
+__all__ = ["RobustAggregator"]

@@ -157,3 +157,19 @@ def test_a_mixed_chain_needs_one_reading_of_pairs() -> None:
     updates = Updates.arrived(receive(rows))
     (mt.NNM(8) >> mt.Krum(8)).decide(updates)
     assert 2.0 in updates.basis.lengths and not updates.basis._rough
+
+
+def test_many_rows_are_divided_by_pairs() -> None:
+    """From 400 rows on, ranges come one after the other and the threads share the pairs: the same decisions."""
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(411, 37)).astype(np.float32)
+    rows[::9] = rows[4]
+    wide = rows.astype(np.float64)
+    between = np.sqrt(((wide[:, None] - wide) ** 2).sum(axis=2))
+    updates = Updates.arrived(receive(rows))
+    order, _ = by_neighbours(between, 327, 2)
+    assert set(updates.by_neighbours(327, certain=50)[0][:50]) == set(order[:50])
+    chosen = np.zeros((411, 411), np.bool_)
+    np.put_along_axis(chosen, nearest(between, 329), True, axis=1)
+    assert np.array_equal(updates.nearest(329), chosen)
+    assert np.allclose(updates.distances(), between, rtol=1e-13)

@@ -116,7 +116,7 @@ class Reader:
 
     def visit(self, query: Query, runs: Runs) -> None:
         """Let the query see one range after the other; it has the threads to itself."""
-        ask = query if self.watch is None else partial(self._watched, query)
+        ask = query if self.arrival.watch is None else partial(self._watched, query)
         try:
             for start, stop in runs:
                 ask(start, stop)

@@ -51,15 +51,17 @@ NEW = [
 FEATURES = {
     "weights, caps and shares": ["a41ef68"],
     "weights from distances alone": ["fa59f77"],
-    "digests of all that was sent": ["3e08931"],
+    "digests of all that was sent, signed receipts": ["3e08931", "0f5ff8c"],
     "checkpoints without unpickling": ["c83fa25", "9b2756c"],
     "what is read twice is the same bytes": ["d2b95d6"],
-    "memory, and attackers who know it": ["c0de0d8", "2ac97ce"],
+    "memory, and attackers who know it": ["c0de0d8", "2ac97ce", "3076122"],
     "types of other libraries, laws": ["b34859a", "5672b57"],
     "names, types and places that a worker chooses": ["e71b9df"],
     "own data, partitions and references in experiments": ["7515e91"],
     "Flower's server optimisers": ["e52e5ee"],
-    "a torch optimizer": ["7f80936"],
+    "a torch optimizer": ["7f80936", "dfdc337"],
+    "FLARE, torchft, and folders of adapters": ["7389bd1"],
+    "a player of rounds; honest updates in the rule's matrix": ["2c8c6b5", "e944296"],
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ATTACKS"]
+__all__ = ["ATTACKS", "Attack", "running_mean"]
 
 Array = np.ndarray[Any, Any]
 Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]
@@ -19,7 +19,7 @@ def _equal(row: Array, b: int) -> Array:
     return np.repeat(row[:, None], b, 1)
 
 
-def _running(honest: Array, state: dict[str, Any], decay: float = 0.99) -> Array:
+def running_mean(honest: Array, state: dict[str, Any], decay: float = 0.99) -> Array:
     mean = honest.mean(1)
     state["mean"] = (1 - decay) * mean + decay * state.get("mean", mean)
     return np.asarray(state["mean"])
@@ -45,7 +45,7 @@ def drift(z: float) -> Attack:
     """Against the signs of the running mean."""
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
-        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(_running(honest, state)), b)
+        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(running_mean(honest, state)), b)
 
     return attack
 
@@ -59,7 +59,7 @@ def hidden(z: float, running: bool) -> Attack:
     """Copies of honest workers, each shifted: they spread as honest workers do."""
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
-        sign = np.sign(_running(honest, state)) if running else 1.0
+        sign = np.sign(running_mean(honest, state)) if running else 1.0
         return honest[:, :b] - (z * honest.std(1) * sign)[:, None]
 
     return attack
@@ -134,7 +134,7 @@ def split(z: float, *, redrawn: bool = False, disguised: bool = False) -> Attack
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
         if "owner" not in state or redrawn:
             state["owner"] = random.integers(b, size=honest.shape[-1])
-        push = np.sqrt(b) * z * honest.std(1) * np.sign(_running(honest, state))
+        push = np.sqrt(b) * z * honest.std(1) * np.sign(running_mean(honest, state))
         rows = honest[:, :b].copy() if disguised else _equal(honest.mean(1), b)
         for worker in range(b):
             rows[:, worker] -= np.where(state["owner"] == worker, push, 0.0)
@@ -158,6 +158,91 @@ def noise(size: float) -> Attack:
     def attack(honest: Array, b: int, _round: int, _rounds: int, _state: dict[str, Any], random: Any) -> Array:
         drawn = random.normal(size=(len(honest), b, honest.shape[-1]))
         return np.asarray(honest.mean(1)[:, None] + size * honest.std(1)[:, None] * drawn, np.float32)
+
+    return attack
+
+
+# Attacks by someone who has read how the memory works.
+
+
+def along(size: float, direction: str) -> Attack:
+    """A steady push whose length is `size` honest deviations, all of it where it harms most or is seen least.
+
+    The memory sees lengths. ALIE and Drift spread theirs over all coordinates; this one has it along the running mean
+    ("mean"), on the last ten coordinates, the biases of the outputs ("last"), or where honest updates spread most, in
+    the sense that is against the running mean ("spread").
+    """
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
+        mean, running = honest.mean(1), running_mean(honest, state, 0.9)
+        deviations = honest - mean[:, None]
+        length = np.sqrt(np.median((deviations.astype(np.float64) ** 2).sum(-1), -1))[:, None]
+        if direction == "last":
+            push = np.zeros_like(mean)
+            push[:, -10:] = np.where(np.arange(10) == 0, 9.0, -1.0)
+        elif direction == "spread":
+            _, vectors = np.linalg.eigh(np.matmul(deviations, deviations.swapaxes(1, 2)))
+            push = np.einsum("sh,shd->sd", vectors[..., -1], deviations)
+            push = push * np.sign((push * running).sum(-1, keepdims=True))
+        else:
+            push = running
+        push = push / np.maximum(np.sqrt((push.astype(np.float64) ** 2).sum(-1, keepdims=True)), 1e-30)
+        return _equal((mean - size * length * push).astype(np.float32), b)
+
+    return attack
+
+
+def shifts(length: int, inner: Attack) -> Attack:
+    """Two groups take turns: one attacks for so many rounds, the other sends honest updates."""
+
+    def attack(honest: Array, b: int, round: int, *rest: Any) -> Array:
+        rows = inner(honest, b, round, *rest).copy()
+        resting = np.arange(b) % 2 == (round // length) % 2
+        rows[:, resting] = honest[:, :b][:, resting]
+        return rows
+
+    return attack
+
+
+def bursts(on: int, off: int, inner: Attack) -> Attack:
+    """All attack for some rounds, then send honest updates until the running means have forgotten it."""
+
+    def attack(honest: Array, b: int, round: int, *rest: Any) -> Array:
+        rows = inner(honest, b, round, *rest)
+        return rows if round % (on + off) < on else honest[:, :b]
+
+    return attack
+
+
+def early(length: int, inner: Attack) -> Attack:
+    """Only in the first rounds, when nothing is remembered."""
+
+    def attack(honest: Array, b: int, round: int, *rest: Any) -> Array:
+        rows = inner(honest, b, round, *rest)
+        return rows if round < length else honest[:, :b]
+
+    return attack
+
+
+def turning(z: float, period: int) -> Attack:
+    """Drift on half of the coordinates, a half that moves on slowly."""
+
+    def attack(honest: Array, b: int, round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        if "phase" not in state:
+            state["phase"] = random.random(honest.shape[-1])
+        pushed = (state["phase"] + round / period) % 1.0 < 0.5
+        return _equal(honest.mean(1) - z * honest.std(1) * np.sign(running_mean(honest, state)) * pushed, b)
+
+    return attack
+
+
+def scapegoat(z: float, share: float) -> Attack:
+    """Opposite to one honest worker, so that it stands out with them, and a drift."""
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
+        mean = honest.mean(1)
+        push = z * honest.std(1) * np.sign(running_mean(honest, state))
+        return _equal((mean - share * (honest[:, 0] - mean) - push).astype(np.float32), b)
 
     return attack
 
@@ -188,4 +273,18 @@ ATTACKS: dict[str, Attack] = {
     "split, redrawn": split(1.0, redrawn=True),
     "half of them ALIE 1.5": half(alie(1.5)),
     "noise": noise(3.0),
+    **{
+        f"along the {direction} {c:g}": along(c, direction)
+        for direction in ("mean", "last", "spread")
+        for c in (0.3, 0.7)
+    },
+    "along the mean 1.5": along(1.5, "mean"),
+    "shifts of 10": shifts(10, drift(1.0)),
+    "shifts of 40": shifts(40, alie(1.0)),
+    "bursts": bursts(8, 24, alie(1.0)),
+    "long bursts": bursts(20, 60, drift(1.0)),
+    "first 20 rounds": early(20, alie(1.5)),
+    "turning": turning(1.0, 60),
+    "scapegoat": scapegoat(0.5, 1.0),
+    "hidden drift 0.25": hidden(0.25, True),
 }

@@ -70,7 +70,8 @@ def signature(kind: type[Any]) -> str:
 def coefficient(entry: Any) -> str:
     """The coefficient as a formula, and whose it is where it is not published."""
     if not entry.coefficient:
-        return NONE_PUBLISHED
+        stated = getattr(entry.kind, "coefficient", None)  # of a rule around another
+        return NONE_PUBLISHED if stated is None else code(stated) + " (ours)"
     return code(entry.coefficient) + (" (ours)" if getattr(entry.kind, "kappa_is_ours", False) else "")
 
 
@@ -221,6 +222,8 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "commands": command_sections,
     "paper": lambda _docs: reproduction.sections(),
     "paper-numbers": lambda _docs: reproduction.numbers(),
+    "paper-short": lambda _docs: reproduction.numbers(short=True),
+    "paper-readings": lambda _docs: reproduction.readings(),
 }
 
 
@@ -240,9 +243,9 @@ def generated() -> dict[Path, str]:
     for folder, (entries, package) in KINDS.items():
         for entry in entries():
             files[DOCS / folder / f"{entry.page}.md"] = page(entry, package)
-    for path in [*sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
+    for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
         text = path.read_text(encoding="utf-8")
-        fresh = filled(text, "" if path.parent == DOCS else "../")
+        fresh = filled(text, "" if path.parent in (DOCS, DOCS.parent) else "../")
         if fresh != text or "<!-- /" in text:
             files[path] = fresh
     return files

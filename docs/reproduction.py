@@ -4,11 +4,13 @@
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mixtailor.experiments import Experiment, Results, kept_curves, shipped
-from mixtailor.experiments.claims import Verdict, numbers_beside, verdicts
+from mixtailor.experiments.claims import Number, Verdict, numbers_beside, verdicts
+from mixtailor.experiments.config import PRESETS
+from mixtailor.experiments.results import Result
 from mixtailor.report.figures import draw_results, figure_name
 from mixtailor.report.summary import Chart, charts
 
@@ -24,6 +26,8 @@ VARIANTS = {
     "adaptive-text-network": ("adaptive", "text", ""),
     "fig1-code-network": ("fig1", "code", "CIFAR-10"),
 }
+TIMED = "time"
+NOT_RUN = "not run"
 NAMES = {
     "krum": "Krum",
     "geometric_median": "geometric median",
@@ -55,17 +59,52 @@ def sections() -> str:
     return "\n\n".join(parts)
 
 
-def numbers() -> str:
-    """The accuracies that the paper gives, beside ours, and those of Fig. 1, for which it gives only a picture."""
+def numbers(short: bool = False) -> str:
+    """The accuracies that the paper gives, beside ours, and those of Fig. 1, for which it gives only a picture.
+
+    The short form has only rules that were run in every column, and one number for each.
+    """
     adaptive, fig1 = (kept_curves(shipped(name), RESULTS) for name in ("adaptive", "fig1"))
     given = {number.rule: number for number, _ in numbers_beside(adaptive)}
     lines = []
     for rule in ("omniscient", "MixTailor", "MixTailor (our pool)", "geometric_median", "comed", "bulyan", "krum"):
-        cells = [_range(given[rule].low, given[rule].high) if rule in given else "–", _seeds(adaptive, rule)]
-        cells += [_seeds(fig1, rule, panel) for panel in ("MNIST, epsilon = 0.1", "MNIST, epsilon = 10")]
-        lines.append([_name(rule), *cells])
+        where = [(adaptive, None), (fig1, "MNIST, epsilon = 0.1"), (fig1, "MNIST, epsilon = 10")]
+        ours = [_seeds(results, rule, panel) for results, panel in where]
+        if not short or NOT_RUN not in ours or rule in given:
+            lines.append([_name(rule), _range(given[rule].low, given[rule].high) if rule in given else "–", *ours])
     header = ("", "adaptive, the paper", "adaptive, ours", "epsilon 0.1, ours", "epsilon 10, ours")
     return _table(header, lines)
+
+
+def readings() -> str:
+    """For each number that the paper gives: how far each reading of text and code is from it."""
+    results = kept_curves(shipped("readings"), RESULTS)
+    panels = [panel for panel in results.index["panels"] if panel.startswith("adaptive, ")]
+    beside = {(number.panel, number.rule): (number, ours) for number, ours in numbers_beside(results)}
+    rules = list(dict.fromkeys(rule for _, rule in beside))
+    lines = []
+    for panel in panels:
+        cells = []
+        for rule in rules:
+            number, ours = beside.get((panel, rule), (None, None))
+            runs = results.chosen(panel=panel, rule=rule)
+            told = NOT_RUN if ours is None or number is None else _off(number, ours) + _length(runs[0])
+            cells.append("not changed" if number is None else told)
+        lines.append([panel.removeprefix("adaptive, "), *cells])
+    heads = [f"{_name(rule)}, the paper {_range(*_ends_of(beside, rule))}" for rule in rules]
+    return _table(("Reading", *heads), lines)
+
+
+def _ends_of(beside: Mapping[tuple[str, str], tuple[Number, float | None]], rule: str) -> tuple[float, float | None]:
+    number = next(found for (_, name), (found, _) in beside.items() if name == rule)
+    return number.low, number.high
+
+
+def _off(number: Number, ours: float) -> str:
+    """A number of ours, and how far it is outside the paper's range."""
+    high = number.low if number.high is None else number.high
+    off = ours - high if ours > high else ours - number.low if ours < number.low else 0.0
+    return f"{ours:.2f} ({off:+.2f})" if off else f"{ours:.2f} (inside)"
 
 
 def figures() -> list[Path]:
@@ -85,7 +124,9 @@ def figures() -> list[Path]:
 
 def _fresh(results: Results, seen: set[frozenset[str]]) -> list[tuple[int, Chart]]:
     """The charts of more than one rule whose runs no earlier chart shows: several experiments share runs."""
-    found = []
+    found: list[tuple[int, Chart]] = []
+    if results.index["name"] == TIMED:  # its accuracies, after a few rounds, say nothing
+        return found
     for number, chart in enumerate(charts(results), 1):
         hashes = frozenset(run.hash for run in chart.runs)
         if len(chart.series) > 1 and not any(hashes <= other for other in seen):
@@ -130,7 +171,7 @@ def _section(experiment: Experiment, command: str, results: Results, seen: set[f
     ]
     if pictures:
         parts.append("\n".join(pictures))
-    if results.runs and experiment.name != "time":
+    if results.runs and experiment.name != TIMED:
         parts.append(_accuracies(results))
     if results.missing:
         parts.append(_not_run(results))
@@ -167,7 +208,13 @@ def _accuracies(results: Results) -> str:
 def _seeds(results: Results, rule: str, panel: str | None = None) -> str:
     wanted = {"rule": rule} if panel is None else {"rule": rule, "panel": panel}
     runs = sorted(results.chosen(**wanted), key=lambda run: run.seed)
-    return ", ".join(f"{run.accuracy():.2f}" for run in runs) or "not run"
+    return ", ".join(f"{run.accuracy():.2f}{_length(run)}" for run in runs) or NOT_RUN
+
+
+def _length(run: Result) -> str:
+    """After how many rounds, where these are not the paper's."""
+    preset = PRESETS.get(run.config["data"])
+    return "" if preset is None or run.rounds == preset["rounds"] else f" (after {run.rounds:,})"
 
 
 def _ends(results: Results, panel: str) -> str:
@@ -214,7 +261,7 @@ def _anchor(heading: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "not run" if value is None else f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return NOT_RUN if value is None else f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _range(low: float, high: float | None) -> str:

@@ -23,6 +23,8 @@ STATED = {
     "Phocas": lambda n, f: 4 * f / (n - 2 * f),
     "Meamed": lambda n, f: 4 * f / (n - f) * (1 + STATED["Comed"](n, f)),
     "CTMA": lambda n, f: 4 * f / (n - f) * (1 + STATED["GeometricMedian"](n, f)),
+    # Around the median, which takes no f: the bound is made for floor((n - 1)/2) rows.
+    "Bounded": lambda n, f: (STATED["Comed"](n, f) ** 0.5 + ((n - 1) // 2 / (n - f - (n - 1) // 2)) ** 0.5) ** 2,
     "MultiKrum": lambda n, f: 2 * f / (n - f) * (1 + (4 * (n - f) + 2 * f) / (n - 2 * f - 1)),
 }
 

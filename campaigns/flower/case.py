@@ -48,6 +48,7 @@ def rules(f: int) -> list[Any]:
         mt.Phocas(f),
         mt.Bucketing(size=2) >> mt.Comed(),
         mt.MixTailor(mt.default_pool(f), entropy=seeded),
+        mt.Memory(mt.MixTailor(mt.recommended(f).rule.rules, entropy=seeded), key=f),  # as `recommended` makes it
         mt.MixTailor([mt.SMEA(f, budget=5), mt.Krum(f), mt.NNM(f) >> mt.Comed()], entropy=seeded),
         lambda rows: np.median(rows, axis=0),
     ]

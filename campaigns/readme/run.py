@@ -1,4 +1,4 @@
-"""``mixtailor aggregate`` as the README calls it, with ten honest files and two hostile ones: no wrong result."""
+"""What the README shows, with ten honest workers and two hostile ones: `mixtailor aggregate`, and the training loop."""
 
 from __future__ import annotations
 
@@ -14,18 +14,88 @@ from typing import Any
 import numpy as np
 import torch
 
+import mixtailor as mt
 from campaigns import _cases
 from campaigns._ledger import Tally
 from campaigns.bombs.run import BOMBS, _npy
 from mixtailor.cli import main
 
-RULES = ("mixtailor", "krum", "comed", "nnm >> trimmed_mean", "geometric_median")
+RULES = ("default_pool", "mixtailor", "krum", "comed", "nnm >> trimmed_mean", "geometric_median")
 D = 1000
 
 
 def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
+    """A call of the command, or a training loop."""
+    place = int(rng.integers(len(KINDS) + len(SENT)))
+    if place < len(KINDS):
+        return command(list(KINDS)[place], folder, rng, tally)
+    return loop(list(SENT)[place - len(KINDS)], rng, tally)
+
+
+def loop(kind: str, rng: np.random.Generator, tally: Tally) -> str | None:
+    """The loop of the README, with two workers that send one kind of hostile updates: it must reach its target."""
+    tally.count(kind=f"loop: {kind}")
+    names = [f"worker-{i}" for i in range(12)]
+    target, model = np.ones(200), np.zeros(200)
+    server = mt.recommended(f=2, n=12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(60):
+            updates: list[Any] = [target - model + rng.normal(size=200) for _ in names]
+            updates[10:] = [SENT[kind](np.array(updates[:10]), rng) for _ in range(2)]
+            model = model + 0.1 * server(updates, workers=names)
+    far = float(abs(model - target).mean())
+    return None if far < 0.3 else f"loop, {kind}: {far:.3g} from the target"
+
+
+class _Raises:
+    """What fails as soon as it is looked at."""
+
+    shape, dtype = (200,), np.dtype(float)
+
+    def __array__(self, *_given: Any, **_options: Any) -> Any:
+        raise RuntimeError("no array")
+
+
+# What is sent in place of an update, from the honest ones.
+SENT: dict[str, Callable[[np.ndarray, np.random.Generator], Any]] = {
+    "as in the README": lambda honest, rng: -10 * honest.mean(axis=0),
+    "just as long": lambda honest, rng: -honest.mean(axis=0),
+    "far": lambda honest, rng: rng.normal(size=200) + 9e9,
+    "the largest numbers": lambda honest, rng: 1.7e308 * rng.choice([-1, 1], 200),
+    "the least numbers": lambda honest, rng: np.full(200, 5e-324),
+    "NaN": lambda honest, rng: np.where(rng.random(200) < 0.05, np.nan, honest[0]),
+    "infinities": lambda honest, rng: np.where(rng.random(200) < 0.05, np.inf, honest[0]),
+    "a copy": lambda honest, rng: honest[3],
+    "zeros": lambda honest, rng: np.zeros(200),
+    "another length": lambda honest, rng: np.zeros(199),
+    "a matrix": lambda honest, rng: np.zeros((200, 2)),
+    "a number": lambda honest, rng: 1e300,
+    "nothing": lambda honest, rng: None,
+    "an empty list": lambda honest, rng: [],
+    "text": lambda honest, rng: "update.npy",
+    "bytes": lambda honest, rng: b"\0" * 1600,
+    "a dict": lambda honest, rng: {"w": honest[0]},
+    "a list of layers": lambda honest, rng: [honest[0][:100], honest[0][100:]],
+    "objects": lambda honest, rng: np.array([10**400] * 200, object),
+    "complex": lambda honest, rng: honest[0] + 1j,
+    "float16": lambda honest, rng: honest[0].astype(np.float16),
+    "float32 at its largest": lambda honest, rng: np.full(200, 3.4e38, np.float32),
+    "integers": lambda honest, rng: np.full(200, -(2**63)),
+    "flags": lambda honest, rng: np.ones(200, bool),
+    "dates": lambda honest, rng: np.full(200, "2026-01-01", "M8[D]"),
+    "a masked array": lambda honest, rng: np.ma.masked_array(honest[0], mask=rng.random(200) < 0.5),
+    "a tensor": lambda honest, rng: torch.full((200,), 1e38),
+    "a bfloat16 tensor": lambda honest, rng: torch.full((200,), -5.0, dtype=torch.bfloat16),
+    "a sparse tensor": lambda honest, rng: torch.eye(200)[0].to_sparse(),
+    "what raises": lambda honest, rng: _Raises(),
+    "a function": lambda honest, rng: print,
+}
+
+
+def command(kind: str, folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
     """One call with two hostile files of one kind: exit code 0, and a result near the honest files."""
-    kind, rule = list(KINDS)[int(rng.integers(len(KINDS)))], RULES[int(rng.integers(len(RULES)))]
+    rule = RULES[int(rng.integers(len(RULES)))]
     tally.count(kind=kind, rule=rule)
     honest = rng.standard_normal((10, D))
     names = [f"update{k}" for k in range(12)]
@@ -37,15 +107,15 @@ def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
             continue
         paths.append(folder / f"{name}.npy")
         np.save(paths[-1], left.pop())
-    out, told = folder / "answer.npy", io.StringIO()
+    out, printed = folder / "result.npy", io.StringIO()
     arguments = ["aggregate", *map(str, paths), "-o", str(out), "--rule", rule, "--f", "2"]
-    with warnings.catch_warnings(), contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         warnings.simplefilter("ignore")
         code = main(arguments)
     where = f"{kind}, {rule}"
     if code:
-        return f"{where}: exit {code}: {told.getvalue()[-300:]}"
-    if not all(letter.isprintable() or letter == "\n" for letter in told.getvalue()):
+        return f"{where}: exit {code}: {printed.getvalue()[-300:]}"
+    if not all(letter.isprintable() or letter == "\n" for letter in printed.getvalue()):
         return f"{where}: control characters in what was printed"
     result = np.load(out)
     if result.shape != (D,) or result.dtype != np.float64 or not np.isfinite(result).all():

@@ -1,4 +1,4 @@
-"""Keeps distributed and federated training on course when some of the workers lie."""
+"""Protects distributed and federated training against Byzantine workers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from mixtailor._version import __version__
 if TYPE_CHECKING:
     from mixtailor import attacks, theory
     from mixtailor._checks import FaultError, MissingPackageError, NotRobustWarning
-    from mixtailor.memory import Memory, recommended
+    from mixtailor.memory import Fresh, Guarded, Inbox, Kept, Memory, recommended
     from mixtailor.mixing import (
         AuditTrail,
         Entropy,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SMEA,
         Aggregation,
         Aksel,
+        Bounded,
         Bulyan,
         CenteredClipping,
         Comed,
@@ -63,6 +64,7 @@ __all__ = [
     "Aggregation",
     "Aksel",
     "AuditTrail",
+    "Bounded",
     "Bucketing",
     "Bulyan",
     "CenteredClipping",
@@ -72,7 +74,11 @@ __all__ = [
     "Entropy",
     "FLTrust",
     "FaultError",
+    "Fresh",
     "GeometricMedian",
+    "Guarded",
+    "Inbox",
+    "Kept",
     "Krum",
     "Meamed",
     "Mean",
@@ -111,7 +117,7 @@ __all__ = [
 # takes longer to load than help may take.
 _PLACES = {
     "_checks": ("FaultError", "MissingPackageError", "NotRobustWarning"),
-    "memory": ("Memory", "recommended"),
+    "memory": ("Fresh", "Guarded", "Inbox", "Kept", "Memory", "recommended"),
     "mixing": ("AuditTrail", "Entropy", "MixTailor", "SeededEntropy", "SystemEntropy", "default_pool", "paper_pool"),
     "mixing.registry": ("make_rule",),
     "preaggregation": ("ARC", "NNM", "Bucketing", "Clipping", "PreAggregation", "Resampling", "SimilarityFilter"),

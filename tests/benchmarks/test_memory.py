@@ -1,11 +1,15 @@
 """The batched copies of the recommended recipe: what they share with the library."""
 
+import re
+
 import numpy as np
 import pytest
+from memory import naive_baselines
 
 import mixtailor as mt
 from benchmarks import memory
 from benchmarks.memory_attacks import ATTACKS
+from benchmarks.memory_baselines import ByzantineSGD, Safeguard
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
 
@@ -21,6 +25,19 @@ def test_views_and_filters_are_those_of_the_library() -> None:
     for place in np.ndindex(2, 3):
         alone, _ = filtered(views[(slice(None), *place)], 4)
         np.testing.assert_allclose(weights[place], alone / alone.sum(), atol=1e-7)
+
+
+def test_the_same_views_count_as_in_the_library() -> None:
+    """A remembered view with a steady pair of workers counts; noise does not, and this round's view stands in."""
+    random = np.random.default_rng(5)
+    views = memory.view_of(random.normal(size=(3, 2, 2, 12, 40)))
+    views[1, 0, 1, :2, :2] += 9.0
+    views[2, 1, 1, :2, :2] += 19.0
+    found = memory.telling(views)
+    for place in np.ndindex(2, 2):
+        alone = own.telling(views[(slice(None), *place)])
+        assert len(alone) == 1 + (place[1] == 1)
+        np.testing.assert_array_equal(found[(slice(len(alone)), *place)], alone)
 
 
 def test_the_other_rule_is_that_of_the_library() -> None:
@@ -39,6 +56,14 @@ def test_a_short_run(capsys, monkeypatch) -> None:
     assert [line.split(":")[0] for line in printed] == ["omniscient", *memory.recipes(1, 8)]
 
 
+def test_the_worst_case_has_an_interval(capsys, monkeypatch) -> None:
+    """All attacks with one seed, then the worst two with both."""
+    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    options = ["--attacks", "none; ALIE 1; split", "--worst", "2", "--recipes", "CAF"]
+    memory.main(["digits", "--f", "2", "--n", "8", "--seeds", "2", *options])
+    assert re.search(r"^CAF: [\d.]+, -?[\d.]+ \+- [\d.]+ below omniscient \(", capsys.readouterr().out, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_have_their_shape(name: str) -> None:
     honest = np.random.default_rng(2).normal(size=(2, 8, 30)).astype(np.float32)
@@ -46,3 +71,24 @@ def test_attacks_have_their_shape(name: str) -> None:
     for round in range(3):
         sent = ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
         assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()
+
+
+def test_baselines_are_the_plain_ones() -> None:
+    """Four trainings at once, one of which has a worker that drifts, each as if it were alone."""
+    random = np.random.default_rng(3)
+    rounds = random.normal(size=(30, 2, 2, 9, 20)).astype(np.float32)
+    rounds[:, 1, 0, 4:6] += 1.0
+    ours, theirs = Safeguard(12, 5, reset=False), ByzantineSGD()
+    plain = {place: naive_baselines.SafeguardState.begin(9, 20) for place in np.ndindex(2, 2)}
+    other = {place: naive_baselines.ByzantineSGDState.begin(9, np.zeros(20)) for place in np.ndindex(2, 2)}
+    for round, rows in enumerate(rounds):
+        found, summed = ours(rows, round), theirs(rows, round)
+        for place in np.ndindex(2, 2):
+            plain[place], expected = naive_baselines.safeguard(plain[place], rows[place], long=12, short=5)
+            np.testing.assert_allclose(found[place], expected, atol=1e-5)
+            noise, model = float(theirs.noise[place][0]), np.zeros(20)  # at the start: the test on the way is idle
+            other[place], expected = naive_baselines.byzantine_sgd(
+                other[place], rows[place], model, noise=noise, diameter=1.0
+            )
+            np.testing.assert_allclose(summed[place], expected, atol=1e-5)
+    assert not ours.good[1, 0, 4:6].any()

@@ -163,3 +163,20 @@ def test_of_two_types_the_wider(tmp_path: Path) -> None:
         for k in range(4):
             np.save(tmp_path / f"{k}.npy", np.ones(3, first if k < 2 else second))
         assert mt.Comed()([tmp_path / f"{k}.npy" for k in range(4)]).dtype == max(np.dtype(first), np.dtype(second))
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_worker(tmp_path: Path, capsys) -> None:
+    """A worker that puts a folder of ten files where its update belongs must not outvote five others."""
+    paths = written(tmp_path, "w.npy")
+    updates = [np.load(path) for path in paths[:5]]
+    os.remove(paths[5])
+    os.mkdir(paths[5])
+    for k in range(10):
+        np.save(os.path.join(paths[5], f"{k}.npy"), np.full(40, 9e9, np.float32))
+    out = tmp_path / "results" / "out.npy"
+    out.parent.mkdir()
+    for given in (paths, [str(tmp_path)]):  # by name, or as an entry of the folder of updates
+        assert main(["aggregate", *given, "-o", str(out), "--rule", "comed", "--f", "1", "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["n"] == 6 and [one["row"] for one in printed["quarantined"]] == [5]
+        np.testing.assert_array_equal(np.load(out), mt.Comed()(updates))

@@ -141,6 +141,37 @@ def test_arena_takes_pools_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Did you mean 'krum'?" in capsys.readouterr().err
 
 
+OWN = """
+import numpy as np
+from dataclasses import dataclass
+from mixtailor.attacks import Attack
+
+def middle(updates):
+    return updates.median(0).values
+
+@dataclass(frozen=True)
+class Opposite(Attack):
+    size: float = 3.0
+
+    def points(self, scene):
+        return [scene.honest.combine(np.full(scene.honest.n, -self.size / scene.honest.n))] * scene.f
+"""
+
+
+def test_arena_takes_rules_and_attacks_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their file, with parameters in parentheses, beside those that it has."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_arena.py").write_text(OWN)
+    chosen = ["--rules", "own_arena.py:middle,krum", "--attacks", "own_arena.py:Opposite(size=0.1)"]
+    assert main(["arena", *chosen, "--scale", "0.02", "--seeds", "1", "--jobs", "1", "--json"]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert group["rules"] == ["own_arena.py:middle", "krum"] and group["attacks"] == ["own_arena.py:Opposite(size=0.1)"]
+    assert main(["arena", "--rules", "midle"]) == 2
+    assert "One of yours is written mine.py:Nearest." in capsys.readouterr().err
+
+
 def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two rules and a pool against two attacks, with one liar less and one more than declared."""
     chosen = ["--rules", "mean,comed,MixTailor (our pool)", "--attacks", "tailored 10,ALIE 1", "--misdeclared"]
@@ -148,8 +179,8 @@ def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (group,) = found["groups"]
-    assert group["attacks"][0] == "tailored 10, 1 liars" and len(group["attacks"]) == 6
-    # comed alone withstands more liars than were declared, since it was told of none.
+    assert group["attacks"][0] == "tailored 10, 1 Byzantine" and len(group["attacks"]) == 6
+    # comed alone tolerates more Byzantine workers than were declared, since it takes no f.
     assert group["worst"][0]["rule"] == "comed"
     assert "runs:" in found["budget"]
     assert main(arguments) == 0

@@ -23,3 +23,21 @@ def train(rank, count):
         tensor = torch.from_numpy(vectors(round, count)[rank])
         result = robust_all_reduce(tensor, memory)
     return tensor.numpy(), result.weights, memory.state()
+
+
+def restored_on_one(rank, count):
+    """The state of an earlier training is restored on the first rank alone."""
+    earlier, memory = mt.Memory(mt.ViewFilter(1)), mt.Memory(mt.ViewFilter(1))
+    earlier(vectors(0, count))
+    if rank == 0:
+        memory.restore(earlier.state())
+    try:
+        robust_all_reduce(torch.from_numpy(vectors(1, count)[rank]), memory)
+    except ValueError as error:
+        return str(error), list(memory)
+    return None
+
+
+def everything(rank, count):
+    """Both in one group."""
+    return train(rank, count), restored_on_one(rank, count)

@@ -84,6 +84,35 @@ def refused(rank, count):
     return found
 
 
+def checked_later(rank, count):
+    """Steps with nothing to compare, then one with averaged gradients; DDP made after the first step; all frozen."""
+    found, weight = {}, torch.nn.Parameter(torch.ones(2))
+
+    def first(gradient):
+        optimizer = RobustOptimizer(torch.optim.SGD([weight], lr=0.1), Peers(mt.TrimmedMean(F), on_fault="skip"))
+        weight.grad = gradient
+        optimizer.step()
+        weight.grad = torch.ones(2)
+        optimizer.step()
+
+    found["zeros"] = _message(lambda: first(torch.zeros(2)))
+    found["overflow"] = _message(lambda: first(torch.full((2,), float("inf"))))
+    model = torch.nn.Linear(2, 1)
+    optimizer = RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), Peers(mt.Comed()))
+
+    def steps(module):
+        for _ in range(4):
+            optimizer.zero_grad()
+            module(torch.full((1, 2), 1.0 + rank)).sum().backward()
+            optimizer.step()
+
+    found["plain"] = _message(lambda: steps(model))
+    found["late"] = _message(lambda: steps(DistributedDataParallel(model)))
+    weight.requires_grad_(False)
+    found["frozen"] = _message(RobustOptimizer(torch.optim.SGD([weight], lr=0.1), Peers(mt.Comed())).step)
+    return found
+
+
 def _scaler():
     return torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
 
@@ -164,4 +193,5 @@ def compiled(rank, count):
 def everything(rank, count):
     """All of it in one group; the hook without a scaler before there is one."""
     bodies = (hook_without_scaler, scheduled, unused, refused, scaled_optimizer, scaled_hook, clipped, compiled)
+    bodies += (checked_later,)
     return {body.__name__: body(rank, count) for body in bodies} | {"skip": scaled_hook(rank, count, "skip")}

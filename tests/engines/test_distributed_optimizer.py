@@ -42,9 +42,18 @@ def test_what_no_rule_could_protect_is_refused(ranks):
         said = rank["refused"]
         assert "DistributedDataParallel module averages these" in said["after"]
         assert "DistributedDataParallel module averages these" in said["before"]
-        assert "All 5 updates of the first step are the same" in said["equal"] and said["meant"] is None
+        assert "All 5 updates of this step are the same" in said["equal"] and said["meant"] is None
         assert "LBFGS calls a closure" in said["closure"]
         assert "dense gradients" in said["sparse"] and "shape (4, 2)" in said["sparse"]
+
+
+def test_later_steps_are_checked_too(ranks):
+    """Zeros and overflows may be equal on honest ranks; a wrapper may be made after the first step."""
+    for rank in ranks:
+        said = rank["checked_later"]
+        assert "All 5 updates of this step are the same" in said["zeros"]
+        assert "All 5 updates of this step are the same" in said["overflow"]
+        assert said["plain"] is None and "module averages these" in said["late"] and said["frozen"] is None
 
 
 def test_scaler_with_the_optimizer(ranks):

@@ -1,6 +1,7 @@
 """Curves of complete runs: kept in small files, redrawn and judged without training."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,29 @@ def test_the_file_grows_and_keeps_the_longer_run(made: Path, tmp_path: Path) -> 
     run(experiment, tmp_path / "short", scale=0.5)
     path = keep_curves(Results.load(tmp_path / "short" / "small"), tmp_path)
     assert [table["rounds"] for table in json.loads(path.read_text())["runs"]] == [8] * 8
+
+
+def test_a_run_that_was_stopped_is_kept_as_the_shorter_run_that_it_is(made: Path, tmp_path: Path) -> None:
+    """Where that is asked for, and where the learning rate does not depend on the number of rounds."""
+    whole = Results.load(made / "small")
+    stopped = [replace(run, records=run.records[:-2], complete=False) for run in whole.runs[:2]]
+    stopped[1].config["rate"] = {"name": "cosine"}
+    results = Results(whole.index, stopped, [])
+    assert json.loads(keep_curves(results, tmp_path).read_text())["runs"] == []
+    (kept,) = json.loads(keep_curves(results, tmp_path, unfinished=True).read_text())["runs"]
+    assert kept["rounds"] == 4 and kept["curve"][-1][0] == 4
+    assert kept_curves(Experiment.parse(TEXT, "small"), tmp_path).runs[0].rounds == 4
+
+
+def test_experiments_share_the_runs_that_they_have_in_common(made: Path, tmp_path: Path) -> None:
+    """A run kept for one experiment serves another, under the names that it has there."""
+    keep_curves(Results.load(made / "small"), tmp_path)
+    (tmp_path / "other.json").write_text("{}")
+    again = kept_curves(
+        Experiment.parse(TEXT.replace('"quiet"', '"silent"').replace("[0, 1]", "[1, 2]"), "y"), tmp_path
+    )
+    assert {(run.panel, run.seed) for run in again.runs} == {("silent", 1), ("loud", 1)}
+    assert {entry["config"]["seed"] for entry in again.missing} == {2}
 
 
 def test_a_picture_is_drawn_from_curves_alone_twice_the_same(made: Path, tmp_path: Path) -> None:

@@ -168,3 +168,16 @@ def test_claims_across_panels(tmp_path: Path) -> None:
     assert [verdict.margin for verdict in found[:3]] == pytest.approx([25.0, 20.0, -5.0])
     assert found[2].panel == "the worst of t, u" and found[3].margin is None
     assert found[4].margin is None, "no evaluation within the first tenth"
+
+
+def test_runs_of_different_lengths_are_compared_after_as_many_rounds(tmp_path: Path) -> None:
+    """A longer run, cut, is the shorter one; where a schedule depends on the length, there is no verdict."""
+    claim = {"text": "a beats b", "rule": "a", "than": "b"}
+    results = written(tmp_path, {("a", "t", 0): [0.5, 0.6], ("b", "t", 0): [0.4, 0.5, 0.9, 0.9]}, claims=[claim])
+    verdict = verdicts(results)[0]
+    assert verdict.ours == pytest.approx(55.0) and verdict.other == pytest.approx(45.0) and verdict.rounds == 2
+    assert verdict.says == "holds, by 10.00, after 2 rounds"
+    long = next(run for run in results.runs if run.rule == "b")
+    assert long.until(4) is long and long.until(0) is None
+    long.config["rate"] = {"name": "cosine"}
+    assert long.until(2) is None and verdicts(results)[0].says == "not measured"

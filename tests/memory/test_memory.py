@@ -10,7 +10,7 @@ import pytest
 import mixtailor as mt
 from mixtailor.memory import history
 from mixtailor.memory.history import History, Recall
-from mixtailor.memory.views import embedded, view_of
+from mixtailor.memory.views import embedded, telling, view_of
 
 NAMES = [f"w{i}" for i in range(12)]
 
@@ -196,7 +196,7 @@ def test_a_pipe_is_no_state(tmp_path) -> None:
     [
         {"key": -1}, {"key": 1 << 64}, {"key": float("inf")}, {"rounds": [0, 1, 1, 1]},
         {"workers": ["0", "0", "1", "2"]}, {"suspicion": {"0": float("nan")}}, {"suspicion": {"0": "much"}},
-        {"suspicion": {"0": 9.0}}, {"suspicion": 5},
+        {"suspicion": {"0": 9.0}}, {"suspicion": 5}, {"d": 0}, {"d": "many"},
     ],
     ids=str,
 )  # fmt: skip
@@ -242,6 +242,24 @@ def test_the_state_of_another_memory_is_refused() -> None:
         mt.Memory(mt.ViewFilter(2)).restore(state)
     with pytest.raises(ValueError, match="got something else"):
         mt.Memory(mt.ViewFilter(2)).restore({})
+
+
+def test_one_memory_belongs_to_one_model() -> None:
+    """Updates of another length, also after a state was restored; states of earlier versions do not say theirs."""
+    rows = np.random.default_rng(0).normal(size=(6, 10))
+    memory, other = mt.Memory(mt.ViewFilter(1)), mt.Memory(mt.ViewFilter(1))
+    memory(rows)
+    other.restore(memory.state())
+    for used in (memory, other):
+        with pytest.raises(ValueError, match="of updates with 10 coordinates, and these have 9"):
+            used(rows[:, :9])
+        assert used.rounds(0) == 1
+    state = memory.state()
+    del state["d"]
+    other.restore(state)
+    assert other(rows[:, :9]).shape == (9,)
+    memory.reset()
+    assert memory(rows[:, :9]).shape == (9,)
 
 
 def test_a_call_that_fails_teaches_nothing() -> None:
@@ -322,10 +340,19 @@ def test_a_view_is_raised_to_the_median() -> None:
     np.testing.assert_allclose(view_of(np.zeros((4, 3))), np.eye(4))
 
 
-def test_embedded_points_have_the_mean_of_the_views() -> None:
-    views = np.stack([view_of(np.random.default_rng(k).normal(size=(7, 20))) for k in range(3)])
-    points = embedded(views)
-    np.testing.assert_allclose(points @ points.T, views.mean(axis=0), atol=1e-12)
+def test_embedded_points_have_the_inner_products_of_a_view() -> None:
+    view = view_of(np.random.default_rng(0).normal(size=(7, 20)))
+    points = embedded(view)
+    np.testing.assert_allclose(points @ points.T, view, atol=1e-12)
+
+
+def test_a_remembered_view_counts_where_it_tells_more() -> None:
+    """Noise of the past is left out, and a steady pair of workers is put first."""
+    now, past = (view_of(np.random.default_rng(k).normal(size=(12, 200))) for k in range(2))
+    assert len(telling(np.stack([now, past]))) == 1
+    past[:2, :2] += 5.0
+    kept = telling(np.stack([now, past]))
+    np.testing.assert_array_equal(kept, [past, now])
 
 
 def test_running_means_by_hand() -> None:
@@ -333,7 +360,7 @@ def test_running_means_by_hand() -> None:
     history = History(0, (0.5,), 1)
     for value in (2.0, 4.0):
         recall = Recall(history, ["a", "b"])
-        recall.views(np.array([[1.0], [1.0 + value]]), (0, 1))
+        recall.views(np.array([[1.0], [1.0 + value]]), (0, 1), 1)
         recall.decided(np.array([1.0, 0.0]))
         recall.commit()
     assert history.means["a"].tolist() == [[0.0]]
@@ -370,3 +397,14 @@ def test_weights_are_refused_and_teach_nothing() -> None:
     with pytest.raises(ValueError, match="has no form with weights"):
         memory(np.random.default_rng(0).normal(size=(12, 20)), weights=np.ones(12))
     assert list(memory) == []
+
+
+def test_nobody_is_suspected_where_all_are_honest() -> None:
+    """With momentum at the workers an honest one stays on its side of the others for many rounds: that is no reason."""
+    random, updates, named = np.random.default_rng(0), np.zeros((12, 24)), set()
+    memory = mt.Memory(mt.ViewFilter(2), key=0)
+    for _ in range(100):
+        updates = 0.9 * updates + random.normal(size=updates.shape) * np.geomspace(1.0, 0.1, 24)
+        memory(updates)
+        named.update(memory.suspects())
+    assert not named

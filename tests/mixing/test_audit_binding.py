@@ -13,9 +13,12 @@ from mixing.audit_logs import POOL, entries, rows
 
 import mixtailor as mt
 from mixtailor.intake import receive
-from mixtailor.mixing.audit import AuditTrail, Proof, digest_of, file_digest, verify
+from mixtailor.mixing.audit import AuditTrail, Proof, SignedReceipt, WorkerKey, digest_of, file_digest, verify
 from mixtailor.mixing.audit.derivation import drawn_index, input_of, seal_of
+from mixtailor.mixing.audit.entries import Commitment, Expected
+from mixtailor.mixing.audit.expectations import check_receipts
 from mixtailor.mixing.audit.receipts import Received
+from mixtailor.mixing.audit.verification import _read
 from mixtailor.mixing.entropy import weights_of
 
 
@@ -270,3 +273,67 @@ def test_an_audited_mixture_counts_faulty_updates_by_their_bytes(tmp_path: Path)
         pytest.raises(ValueError, match="is not the committed one"),
     ):
         trail.check([mt.Comed()])
+
+
+def test_signed_receipts_show_what_a_server_cannot_make_up(log: Path) -> None:
+    """The server claims that dan, who is absent, sent something, and chooses what until it likes the draw."""
+    pytest.importorskip("cryptography")
+    sent = {name: digest_of(name) for name in ("ann", "bob")}
+    own = {name: WorkerKey() for name in ("ann", "bob", "dan")}
+    keys = {name: key.public for name, key in own.items()}
+    with AuditTrail.start(log, POOL) as trail:
+        trail.expect([*sent, "dan"])
+        head = trail.head
+        trail.draw({**sent, "dan": digest_of("made up")}, pool=POOL)
+        proofs = {proof.worker: proof for proof in trail.proofs()}
+    signed = [own[name].sign(proofs[name], name, 0, digest=sent[name], expectation=head) for name in sent]
+    signed = [SignedReceipt.from_json(receipt.to_json()) for receipt in signed]
+    assert verify(log, receipts=proofs.values()).notes[1:] == (), "receipts that the server makes tell nothing"
+    report = verify(log, receipts=signed, keys=keys)
+    assert report.ok and "1 of 3 updates have no signed receipt" in report.notes[-1]
+    forged = [proofs["dan"], WorkerKey().sign(proofs["dan"], "dan", 0, digest=digest_of("made up"))]
+    for receipt in (*forged, SignedReceipt(proofs["dan"], signed[0].signature), SignedReceipt(proofs["dan"], "xyz")):
+        report = verify(log, receipts=[*signed, receipt], keys=keys)
+        assert "'dan' for round 0 is not signed by that worker" in report.problems[0]
+        assert "1 of 3 updates" in report.notes[-1]
+    assert "3 of 3 updates have no signed receipt" in verify(log, keys=keys).notes[-1]
+    with pytest.raises(ValueError, match="It is not signed"):
+        own["dan"].sign(proofs["dan"], "dan", 0, digest=digest_of("what dan has"))
+    assert WorkerKey(own["ann"].private).public == keys["ann"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"receipt": 1, "signature": 2}', '{"receipt": "", "signature": ""}'])
+def test_what_is_no_signed_receipt_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be one JSON object"):
+        SignedReceipt.from_json(text)
+
+
+@pytest.mark.parametrize("keys", [{"ann": "xyz"}, {"ann": "00"}, {"ann": None}])
+def test_what_is_no_public_key_is_refused(keys: Any, log: Path) -> None:
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        verify(log, keys=keys)
+
+
+def test_receipts_of_many_workers_are_verified_in_one_go(log: Path) -> None:
+    """The workers of a round are put in order once, not once for each receipt."""
+    sent = {f"w{k}": digest_of(k) for k in range(2000)}
+    with AuditTrail.start(log, POOL) as trail:
+        trail.expect([*sent, "late"])
+        trail.draw(sent, pool=POOL)
+        proofs = list(trail.proofs())
+    calls = 0
+
+    class Counted(tuple):
+        def __iter__(self) -> Any:
+            nonlocal calls
+            calls += 1
+            return super().__iter__()
+
+    lines, _ = _read(str(log))
+    for line in lines:
+        if isinstance(line.entry, Expected):
+            object.__setattr__(line.entry, "workers", Counted(line.entry.workers))
+    assert isinstance(lines[0].entry, Commitment)
+    assert check_receipts(lines, lines[0].entry, proofs) == ([], []) and calls == 1
+    with pytest.raises(TypeError, match="got the text 'ann'"):
+        AuditTrail.start(log.with_name("other"), POOL).expect("ann")

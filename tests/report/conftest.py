@@ -37,6 +37,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("results")
-    done = run(Experiment.parse(TEXT, "page"), out)
+    done = run(Experiment.parse(TEXT, "page"), out, frames=3)
     assert not any(item.error for item in done)
     return out / "page"

@@ -41,6 +41,11 @@ class Browser:
         body = {"script": script, "args": list(arguments)}
         return self._call("POST", f"{self._session}/execute/sync", body)
 
+    def wait(self, script: str, *arguments: object) -> Any:
+        """Run a script that calls the last of its arguments when it is done; at most 30 seconds."""
+        body = {"script": script, "args": list(arguments)}
+        return self._call("POST", f"{self._session}/execute/async", body)
+
     def log(self, kind: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._call("POST", f"{self._session}/se/log", {"type": kind})
         return found
@@ -48,9 +53,9 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         self._call("POST", f"{self._session}/window/rect", {"width": width, "height": height})
 
-    def command(self, name: str, **parameters: Any) -> None:
+    def command(self, name: str, **parameters: Any) -> Any:
         """A command of the browser's own protocol."""
-        self._call("POST", f"{self._session}/goog/cdp/execute", {"cmd": name, "params": parameters})
+        return self._call("POST", f"{self._session}/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def close(self) -> None:
         self._call("DELETE", self._session)

@@ -417,16 +417,16 @@ def test_honest_workers_alone_hold_the_labels() -> None:
 def test_a_leaked_draw_is_the_server_s_draw() -> None:
     """An attacker that knows the draw tries the very rule that the server then applies."""
     rule = MixTailor([Krum(f=2, p=p) for p in (1.0, 2.0, 3.0)], entropy=SeededEntropy(5))
-    known: list[str] = []
+    drawn: list[str] = []
 
     class Spy(KnowsDraw):
-        def told(self, target: Rule, scene: Any) -> Rule:
-            told = super().told(target, scene)
-            known.append(repr(told))
-            return told
+        def known(self, target: Rule, scene: Any) -> Rule:
+            found = super().known(target, scene)
+            drawn.append(repr(found))
+            return found
 
     outcome = trained(rule, Spy() | LineSearch(Tailored(), rule, budget=4), evaluate_every=1)
-    assert known == [next(iter(record["drawn"])) for record in outcome.records[1:]]
+    assert drawn == [next(iter(record["drawn"])) for record in outcome.records[1:]]
 
 
 def test_divergence_ends_in_a_number() -> None:
@@ -531,3 +531,7 @@ def test_byzantine_rows_stand_where_their_workers_do(byzantine: tuple[int, ...])
     rows = placed(workers, byzantine, honest, wrong)
     assert rows.dtype == torch.float32
     assert rows[:, 0].tolist() == [-float(worker) if worker in byzantine else float(worker) for worker in workers]
+    room = torch.full((6, 1), torch.nan)
+    room[: len(honest)] = honest
+    inside = placed(workers, byzantine, room[: len(honest)], wrong, room)
+    assert torch.equal(inside, rows) and (not byzantine or inside is room)

@@ -1,5 +1,6 @@
 """A worker that keeps its file mapped and changes it between two readings is named, whatever it changes."""
 
+import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -149,3 +150,21 @@ def test_an_audited_round_goes_on(tmp_path: Path) -> None:
     with AuditTrail.start(trail, pool) as audit:
         result = mt.MixTailor(pool, audit=audit).aggregate(arrival, workers=[path.name for path in paths])
     assert [one.row for one in result.quarantined] == [2] and np.isfinite(flat(result.update)).all()
+
+
+def test_the_digest_is_of_the_bytes_that_were_aggregated(tmp_path: Path) -> None:
+    """A file put in the place of another one is not the one that was received, and one that changed is out."""
+    rows, paths = written(tmp_path, ".npy")
+    arrival, sent = receive_files(paths), [hashlib.sha256(path.read_bytes()).digest() for path in paths]
+    np.save(tmp_path / "other.npy", np.zeros(D, np.float32))
+    os.replace(tmp_path / "other.npy", paths[MALLORY])
+    assert arrival.digests() == sent
+    assert np.array_equal(mt.Mean()(arrival), mt.Mean()(rows))
+    with mapped(paths[0]) as pages:
+        arrival = receive_files(paths)
+        original, pages[5] = pages[5], 0  # in the header, which has been read
+        changed = arrival.digests()[0]
+        assert changed is not None and changed not in sent
+        pages[5] = original
+        result = mt.Comed().aggregate(arrival)
+    assert [(one.row, one.reason) for one in result.quarantined] == [(0, CHANGED)]

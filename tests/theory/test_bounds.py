@@ -119,7 +119,7 @@ def test_no_adversary_exceeds_the_coefficient(n, f, d, p, reached):
 
 @pytest.mark.parametrize(("n", "f"), [(7, 2), (9, 3), (13, 5)])
 def test_expected_answer_against_an_adversary_who_sees_the_draw(n, f):
-    """Honest rows are 0 or 1, one with probability q; for each outcome the liars choose the worst place for all.
+    """Honest rows are 0 or 1, one with probability q; for each outcome the Byzantine rows choose the worst place.
 
     The expectation over outcomes is exact, and so is sigma^2 = q (1 - q): no bound may be below the squared bias.
     """

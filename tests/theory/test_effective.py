@@ -5,7 +5,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.attacks import Tailored
-from mixtailor.theory import State, cluster_answers, effective_size
+from mixtailor.theory import State, cluster_results, effective_size
 
 
 def states(count=3, *, spread=1.0):
@@ -21,7 +21,7 @@ def test_it_is_the_clustering_of_the_answers() -> None:
     scales = [state.length for state in known]
     for tolerance in (0.05, 0.3, 1.0):
         found = effective_size(pool, known, f=2, tolerance=tolerance)
-        assert found == cluster_answers(answers, tolerance=tolerance, scales=scales)
+        assert found == cluster_results(answers, tolerance=tolerance, scales=scales)
     assert found.labels[1] == found.labels[4]
 
 

@@ -17,7 +17,7 @@ def krum_takes_the_attack(honest, f, lam, direction, reference, p, power):
 
 
 def test_by_hand():
-    """Rows 1, 2, 3 and one liar, so n = 4: one neighbour each, least squared distance 1, over n - 2f - 1 = 1.
+    """Rows 1, 2, 3 and one Byzantine row, so n = 4: one neighbour each, least squared distance 1, over n - 2f - 1 = 1.
 
     The farthest row is 3 from the origin and the direction is the sign 1: 1 + 3 = 4.
     """
@@ -25,7 +25,7 @@ def test_by_hand():
 
 
 def test_by_hand_in_the_plane():
-    """Rows (3, 4), (3, 4), (3, 7), (6, 4) and one liar, n = 5: two neighbours each, over n - 2f - 1 = 2.
+    """Rows (3, 4), (3, 4), (3, 7), (6, 4) and one Byzantine row, n = 5: two neighbours each, over n - 2f - 1 = 2.
 
     The least sum is 0 + 9 of a double row. The farthest from (0, 0) is (3, 7), sqrt(58). Signs are (1, 1).
     """

@@ -4,6 +4,7 @@ from mixtailor.attacks.adaptive import Adaptive
 from mixtailor.attacks.alie import ALIE
 from mixtailor.attacks.base import Attack, Crafted, Scene
 from mixtailor.attacks.best_response import BestResponse
+from mixtailor.attacks.blow import Blow
 from mixtailor.attacks.complexity import Complexity, Mimicry, attack_complexity, mimicry
 from mixtailor.attacks.consistent_direction import ConsistentDirection
 from mixtailor.attacks.decoy import Decoy
@@ -51,6 +52,7 @@ __all__ = [
     "Adaptive",
     "Attack",
     "BestResponse",
+    "Blow",
     "Complexity",
     "ConsistentDirection",
     "Crafted",

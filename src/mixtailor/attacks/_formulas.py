@@ -41,7 +41,7 @@ def one_hot(updates: Updates, coordinate: int) -> Formula:
 def noise(updates: Updates, seed: int, kind: Kind = "normal") -> Formula:
     """Independent numbers, standard normal or uniform in [0, 1), that depend on the seed and the coordinate alone.
 
-    They are made anew for every pass: nothing of size d is kept.
+    They are made again for every pass: nothing of size d is kept.
     """
     return updates.formula(lambda start, stop: updates.space.vector(_numbers(seed, kind, start, stop)))
 

@@ -37,7 +37,7 @@ class Adaptive(Attack):
     epsilons : sequence of float
         What to choose from.
     reference : {"mean", "unattacked"}
-        What g is: the mean of the honest rows, or the rule's answer without an attack. The paper's text says both.
+        What g is: the mean of the honest rows, or the rule's result without an attack. The paper's text says both.
     against : {"drawn", "pool"}
         One rule that the attacker draws, or all of them by their probabilities.
     scale : {"mean", "sum/f"}
@@ -56,7 +56,7 @@ class Adaptive(Attack):
     -----
     The rows point *against* the mean. In the code that the paper's authors published the sign of this attack is wrong,
     so that it helps the training it is meant to harm. The attacker's draw comes from its own randomness (`rng`), never
-    from the server's. `craft` tells the epsilon, the values of all that were tried and the number of rule evaluations.
+    from the server's. `craft` reports the epsilon, all values that were tried and the number of rule evaluations.
 
     References
     ----------
@@ -90,10 +90,10 @@ class Adaptive(Attack):
         line = Tailored(scale=self.scale).line(scene)
         tried = {epsilon: value([line.at(epsilon)] * scene.f) for epsilon in self.epsilons}
         worst = min(tried, key=lambda epsilon: tried[epsilon])
-        told: dict[str, object] = {"epsilon": worst, "value": tried[worst], "tried": tried}
+        facts: dict[str, object] = {"epsilon": worst, "value": tried[worst], "tried": tried}
         if self.against == "drawn":
-            told["rule"] = trials.rules[0]
-        return [line.at(worst, **told, evaluations=trials.evaluations)] * scene.f
+            facts["rule"] = trials.rules[0]
+        return [line.at(worst, **facts, evaluations=trials.evaluations)] * scene.f
 
     def _by_mean(self, trials: Trials) -> Value:
         return lambda points: float(np.dot(trials.shares, [outcome.inner for outcome in trials.outcomes(points)]))
@@ -103,11 +103,11 @@ class Adaptive(Attack):
         unattacked = {rule: trials.unattacked(rule) for rule in rules}
 
         def value(points: Sequence[Point]) -> float:
-            inner = {rule: _inner(trials.answer(points, rule), unattacked[rule]) for rule in rules}
+            inner = {rule: _inner(trials.result(points, rule), unattacked[rule]) for rule in rules}
             return float(np.dot(trials.shares, [inner[rule] for rule in trials.rules]))
 
         return value
 
 
-def _inner(answer: Point, reference: Point) -> float:
-    return float(answer.updates.inner(answer, reference)[0, 1])
+def _inner(result: Point, reference: Point) -> float:
+    return float(result.updates.inner(result, reference)[0, 1])

@@ -122,7 +122,7 @@ class Attack(Part):
         return 1
 
     def least_rows(self) -> int:
-        """How many rows the rule that it was told to try needs; 0 where it was told of none."""
+        """How many rows its target needs; 0 if it has none."""
         target = getattr(self, "target", None)
         return 0 if target is None else int(target.min_rows())
 
@@ -264,13 +264,13 @@ def _firsts(points: Sequence[Point]) -> list[tuple[Point, bool]]:
     return marked
 
 
-def _copied(answer: Any, fresh: bool) -> Any:
-    """The answer itself, or a copy where an earlier row has it: rows must not alias one another."""
+def _copied(result: Any, fresh: bool) -> Any:
+    """The result itself, or a copy where an earlier row has it: rows must not alias one another."""
     if fresh:
-        return answer
-    if isinstance(answer, list):
-        return [_copied(part, False) for part in answer]
-    return answer.clone() if is_torch(answer) else answer.copy()
+        return result
+    if isinstance(result, list):
+        return [_copied(part, False) for part in result]
+    return result.clone() if is_torch(result) else result.copy()
 
 
 def _like(honest: Any, rows: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The best response to a mixture: rows that make the expected answer as bad as a search can."""
+"""The best response to a mixture: rows that make the expected result as bad as a search can."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ _Value = Callable[[Floats], float]
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
 _LEAST, _MOST, _SCAN = 1e-2, 1e2, 200  # the epsilons of the scan, and how many there are at most
+_ALONG = 10  # a candidate along the mean for so many against it
 _GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
 STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
 
@@ -48,7 +49,8 @@ class BestResponse(Attack):
         The rule, or the MixTailor with its probabilities, that the server uses.
     budget : int
         How many candidates to try, starts included; each is tried on every rule of the pool. Half of what the
-        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm.
+        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm. A tenth as
+        many go along the mean.
     quantile : float, optional
         Make this quantile of the payoff over the draw small, in place of the expectation: 1 is the worst payoff for
         the attacker.
@@ -69,9 +71,9 @@ class BestResponse(Attack):
 
     Notes
     -----
-    `craft` tells the value, the best start and its value, the improvement, whether there is any (a search that returns
-    its start has failed and says so), the payoff of each rule, the value against the number of candidates, and the
-    number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
+    `craft` reports the value, the best start and its value, the improvement, whether there is any (a search that
+    returns its start has failed and says so), the payoff of each rule, the value against the number of candidates, and
+    the number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
 
     The payoff looks one step ahead. The results jump where a selecting rule changes its mind, and a search has a few
     hundred candidates at most: with the same starts and the same number of candidates, an evolution strategy with one
@@ -123,7 +125,7 @@ class BestResponse(Attack):
         best_start = record.value
         self._improve(value, frame, record, trials)
         assert record.best is not None
-        told = {
+        facts = {
             "value": record.value,
             "start": start.name,
             "start_value": best_start,
@@ -134,12 +136,16 @@ class BestResponse(Attack):
             "candidates": record.tried,
             "evaluations": trials.evaluations,
         }
-        return frame.points(record.best, **told)
+        return frame.points(record.best, **facts)
 
     def _from_starts(self, value: _Value, starts: Sequence[Start], frame: Frame, f: int) -> Start:
         tried = list(starts[: self.budget])
-        for epsilon in np.geomspace(_LEAST, _MOST, min((self.budget - len(tried)) // 2, _SCAN)):
+        count = min((self.budget - len(tried)) // 2, _SCAN)
+        for epsilon in np.geomspace(_LEAST, _MOST, count):
             tried.append(Start(f"Tailored(epsilon={epsilon:.4g})", np.tile(-epsilon * frame.centre, (f, 1))))
+        # Along the mean: a rule that bounds lengths, or selects by them, may lose more by an update that is too long.
+        for size in np.geomspace(_LEAST, _MOST, count // _ALONG):
+            tried.append(Start(f"the mean times {size:.4g}", np.tile(size * frame.centre, (f, 1))))
         found = [value(start.rows) for start in tried]
         return tried[int(np.argmin(found))]
 

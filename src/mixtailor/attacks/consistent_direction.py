@@ -26,9 +26,9 @@ class ConsistentDirection(Attack):
     .. math:: b = c \, \lVert a \rVert \, \frac{|r|}{\lVert r \rVert} \odot s, \qquad
               r = a - \frac{\lVert a \rVert}{\lVert b' \rVert} b'
 
-    with the server's last answer a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f rows are equal. Attacks
+    with the server's last result a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f rows are equal. Attacks
     that go another way each round cancel out over the rounds; this one adds up. Every `period` rounds it looks at the
-    signs of the sum of the answers: where no more of them agree with s than chance explains, it shrinks c, since a
+    signs of the sum of the results: where no more of them agree with s than chance explains, it shrinks c, since a
     defence must have found the rows.
 
     Parameters
@@ -55,9 +55,9 @@ class ConsistentDirection(Attack):
 
     Notes
     -----
-    As PoisonedFL does, whose attackers see nothing but the server's answers; in the first round, where there is none,
-    the honest mean is taken. Show the state each answer: ``state.observe(answer)``. The state keeps two vectors of d
-    numbers; the signs are made anew from a key.
+    As PoisonedFL does, whose attackers see nothing but the server's results; in the first round, where there is none,
+    the honest mean is taken. Show the state each result: ``state.observe(result)``. The state keeps two vectors of d
+    numbers; the signs are made again from a key.
 
     References
     ----------
@@ -69,7 +69,7 @@ class ConsistentDirection(Attack):
     least: float = field(default=0.5, kw_only=True)
     period: int = field(default=50, kw_only=True)
 
-    needs: ClassVar[str] = "the server's answers"
+    needs: ClassVar[str] = "the server's results"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -87,14 +87,14 @@ class ConsistentDirection(Attack):
         if "seed" not in notes:
             notes["seed"] = int(scene.random.integers(1 << 63))
         signs = random_signs(honest, notes["seed"])
-        answer: Point = honest.mean()
+        result: Point = honest.mean()
         if memory.previous is not None:
-            answer = honest.given(scene.flat(memory.previous))
-            self._look(honest, memory, answer, signs)
-        size = length(answer)
-        rest: Point = answer
+            result = honest.given(scene.flat(memory.previous))
+            self._look(honest, memory, result, signs)
+        size = length(result)
+        rest: Point = result
         if "row" in notes and notes["row_length"] > 0.0:
-            frame = honest.beside(answer, honest.given(notes["row"]))
+            frame = honest.beside(result, honest.given(notes["row"]))
             rest = frame.combine(np.append(np.zeros(honest.n), [1.0, -size / notes["row_length"]]))
         left = length(rest)
         times = notes["factor"] * size / left if left > 0.0 else 0.0
@@ -103,10 +103,10 @@ class ConsistentDirection(Attack):
         memory.round += 1
         return [row] * scene.f
 
-    def _look(self, honest: Updates, memory: Memory, answer: Point, signs: Point) -> None:
-        """Add up the answers, and every so often compare their signs with those that were pushed."""
+    def _look(self, honest: Updates, memory: Memory, result: Point, signs: Point) -> None:
+        """Add up the results, and every so often compare their signs with those that were pushed."""
         notes = memory.notes
-        seen = flat(honest, answer)
+        seen = flat(honest, result)
         notes["sum"] = seen if "sum" not in notes else notes["sum"] + seen
         notes["seen"] = notes.get("seen", 0) + 1
         if notes["seen"] < self.period:

@@ -21,8 +21,8 @@ class Decoy(Attack):
     .. math:: b_1 = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}, \qquad
               b_f = \frac{\sum_{i \text{ honest}} x_i + (f - 1) b_1}{n - 1}
 
-    The second solves for itself: the average of all n rows is where it lies. A Bulyan that selects by the average picks
-    the row closest to it, the decoy, first; with the mean as second phase its answer moves without bound.
+    The second row is the average of all n rows, itself included. A Bulyan that selects by the average picks
+    the row closest to it, the decoy, first; with the mean as second phase its result moves without bound.
 
     Parameters
     ----------

@@ -61,9 +61,9 @@ class ExpectedDrift(Attack):
     Notes
     -----
     The guessed future has the honest rows of this round, with their deviations from the mean in another order and with
-    random signs: as large as they are, and independent over rounds. `craft` tells the plan, its value, the best start's
-    value and the number of evaluations of the target. Workers' names are passed to the target where the caller gives
-    them.
+    random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
+    start's value and the number of evaluations of the target. Workers' names are passed to the target where the caller
+    gives them.
     """
 
     target: Any
@@ -99,12 +99,12 @@ class ExpectedDrift(Attack):
         if memory.round % self.horizon == 0:
             last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
             future = _Future(scene, self.horizon, *(_plain(honest, point) for point in (pushes, running, last)))
-            memory.notes["plan"], memory.notes["told"] = self._plan(scene, future, memory.notes.get("plan"))
+            memory.notes["plan"], memory.notes["facts"] = self._plan(scene, future, memory.notes.get("plan"))
         memory.round += 1
         frame = honest.beside(pushes, running)
         weights = row_weights(np.asarray(memory.notes["plan"]), honest.n, reach)
         copied = scene.random.permutation(honest.n)[: scene.f]
-        facts = memory.notes["told"]
+        facts = memory.notes["facts"]
         return [frame.combine(weights(int(row)), **facts) for row in copied]
 
     def _plan(
@@ -123,13 +123,13 @@ class ExpectedDrift(Attack):
         if left > 1:
             evolve(value, record.best, step=_STEP, budget=left, rng=scene.random)
         plan = [float(number) for number in record.best]
-        told = {
+        facts = {
             "plan": tuple(plan),
             "value": record.value,
             "start_value": start_value,
             "evaluations": record.tried * self.horizon,
         }
-        return plan, told
+        return plan, facts
 
     def _twin(self) -> Any:
         """The server as it is now, without its randomness and its log."""

@@ -17,11 +17,11 @@ from mixtailor.updates import Combination, Point, Updates
 __all__ = ["FangKrum", "chosen"]
 
 
-def chosen(answer: Point, honest: int) -> bool:
-    """Whether an answer is made of Byzantine rows alone: those after the honest ones."""
-    if not isinstance(answer, Combination):
+def chosen(result: Point, honest: int) -> bool:
+    """Whether a result is made of Byzantine rows alone: those after the honest ones."""
+    if not isinstance(result, Combination):
         return False
-    used = np.nonzero(answer.weights)[0]
+    used = np.nonzero(result.weights)[0]
     return bool(len(used)) and int(used[0]) >= honest
 
 
@@ -40,7 +40,7 @@ def largest_step(honest: Updates, n: int, f: int) -> float:
 
 @dataclass(frozen=True)
 class FangKrum(Attack):
-    r"""The longest step against the signs of the honest answer that Krum still chooses.
+    r"""The longest step against the signs of the honest result that Krum still chooses.
 
     .. math:: b = -\lambda s, \qquad s = \operatorname{sign}(R(x_1, \ldots, x_n))
 
@@ -68,7 +68,7 @@ class FangKrum(Attack):
     -----
     The paper attacks models and steps from the last one; for gradients that is the origin. It stops at 1e-5, an
     absolute number; updates have no natural unit, so here the floor is relative to the bound. Published code moves the
-    other f - 1 rows by a little noise; equal rows are nearer to one another and no less chosen. `craft` tells lambda,
+    other f - 1 rows by a little noise; equal rows are nearer to one another and no less chosen. `craft` reports lambda,
     whether the row was chosen, and the number of rule evaluations.
 
     References
@@ -96,7 +96,7 @@ class FangKrum(Attack):
         line = Line(frame, np.zeros(frame.n), np.append(np.zeros(honest.n), -1.0))
 
         def works(step: float) -> bool:
-            return chosen(trials.answer([line.at(step)] * scene.f, rule), honest.n)
+            return chosen(trials.result([line.at(step)] * scene.f, rule), honest.n)
 
         bound = step = largest_step(honest, scene.n, scene.f)
         while not (found := works(step)) and step > self.floor * bound:
@@ -105,5 +105,5 @@ class FangKrum(Attack):
         for _ in range(self.budget if found and high > low else 0):
             middle = (low + high) / 2.0
             low, high = (middle, high) if works(middle) else (low, middle)
-        told = {"size": low, "chosen": found, "evaluations": trials.evaluations}
-        return [line.at(low, **told)] * scene.f
+        facts = {"size": low, "chosen": found, "evaluations": trials.evaluations}
+        return [line.at(low, **facts)] * scene.f

@@ -16,12 +16,12 @@ __all__ = ["FangTrimmedMean"]
 
 @dataclass(frozen=True)
 class FangTrimmedMean(Attack):
-    r"""In each coordinate beyond all honest rows, on the side against the honest answer.
+    r"""In each coordinate beyond all honest rows, on the side against the honest result.
 
     .. math:: b_j \in [\min_i x_{ij} - \text{gap}, \min_i x_{ij}] \text{ where } s_j \ge 0, \qquad
               b_j \in [\max_i x_{ij}, \max_i x_{ij} + \text{gap}] \text{ where } s_j < 0
 
-    with s the honest mean, or the target's answer without an attack. The interval ends at the extreme value times b,
+    with s the honest mean, or the target's result without an attack. The interval ends at the extreme value times b,
     or divided by b, whichever lies outside, and each row draws its own place in it.
 
     Parameters
@@ -29,7 +29,7 @@ class FangTrimmedMean(Attack):
     b : float
         How far out the intervals reach, above 1.
     target : Rule, optional
-        The rule whose answer without an attack gives the signs; the mean by default.
+        The rule whose result without an attack gives the signs; the mean by default.
 
     Examples
     --------
@@ -59,10 +59,10 @@ class FangTrimmedMean(Attack):
     def points(self, scene: Scene) -> Sequence[Point]:
         honest, b = scene.honest, self.b
         if self.target is None:
-            answer: Point = scene.everyone().mean()
+            result: Point = scene.everyone().mean()
         else:
             trials = Trials(check_target(self, self.target, scene.n), scene)
-            answer = trials.unattacked(trials.drawn())
+            result = trials.unattacked(trials.drawn())
         low, high = honest.columns(Extreme(largest=False)), honest.columns(Extreme(largest=True))
 
         def outside(_start: int, _stop: int, s: Any, least: Any, most: Any, share: Any) -> Any:
@@ -71,6 +71,6 @@ class FangTrimmedMean(Attack):
             return below * (s >= 0) + above * (s < 0)
 
         return [
-            honest.formula(outside, answer, low, high, noise(honest, int(scene.random.integers(1 << 63)), "uniform"))
+            honest.formula(outside, result, low, high, noise(honest, int(scene.random.integers(1 << 63)), "uniform"))
             for _ in range(scene.f)
         ]

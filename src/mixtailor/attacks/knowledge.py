@@ -32,7 +32,7 @@ __all__ = [
 class Knowledge(ABC):  # noqa: B024  # every level limits one of two things and leaves the other
     """What an attacker knows, of the rows and of the server. ``knowledge | attack`` is an attack.
 
-    Laws: `seen` gives no more than the scene holds; `told` changes nothing of an attack but its target. An attack that
+    Laws: `seen` gives no more than the scene holds; `known` changes nothing of an attack but its target. An attack that
     is given no level sees all honest rows and knows of its target what the target object holds.
     """
 
@@ -40,7 +40,7 @@ class Knowledge(ABC):  # noqa: B024  # every level limits one of two things and 
         """The scene, as far as this attacker sees it."""
         return scene
 
-    def told(self, target: Rule, scene: Scene) -> Rule:
+    def known(self, target: Rule, scene: Scene) -> Rule:
         """The target, as far as this attacker knows it."""
         return target
 
@@ -66,8 +66,8 @@ class Levels(Knowledge):
     def seen(self, scene: Scene, attack: Attack) -> Scene:
         return self.second.seen(self.first.seen(scene, attack), attack)
 
-    def told(self, target: Rule, scene: Scene) -> Rule:
-        return self.second.told(self.first.told(target, scene), scene)
+    def known(self, target: Rule, scene: Scene) -> Rule:
+        return self.second.known(self.first.known(target, scene), scene)
 
     def __repr__(self) -> str:
         return f"{self.first!r} | {self.second!r}"
@@ -147,7 +147,7 @@ class Oblivious(Knowledge):
 class KnowsPool(Knowledge):
     """The rules of the server's pool, but not their probabilities: it takes them for equally likely."""
 
-    def told(self, target: Rule, scene: Scene) -> Rule:
+    def known(self, target: Rule, scene: Scene) -> Rule:
         return MixTailor(target.rules) if isinstance(target, MixTailor) else target
 
 
@@ -171,7 +171,7 @@ class KnowsDraw(Knowledge):
     True
     """
 
-    def told(self, target: Rule, scene: Scene) -> Rule:
+    def known(self, target: Rule, scene: Scene) -> Rule:
         return self.draw(target, scene.n) if isinstance(target, MixTailor) else target
 
     @staticmethod
@@ -212,8 +212,8 @@ class Informed(Attack):
         seen = self.knowledge.seen(scene, self.attack)
         attack, target = self.attack, getattr(self.attack, "target", None)
         if isinstance(target, Rule):
-            told = self.knowledge.told(target, scene)
-            attack = attack if told is target else dataclasses.replace(attack, target=told)  # type: ignore[type-var]  # a dataclass
+            known = self.knowledge.known(target, scene)
+            attack = attack if known is target else dataclasses.replace(attack, target=known)  # type: ignore[type-var]  # a dataclass
         if attack.remembers and seen.state is None:
             seen = dataclasses.replace(seen, state=attack.begin())
         return attack.points(seen)

@@ -45,7 +45,7 @@ class Leeway(Attack):
 
     Notes
     -----
-    The direction is against the mean's own sign in that coordinate. `craft` tells gamma and the number of rule
+    The direction is against the mean's own sign in that coordinate. `craft` reports gamma and the number of rule
     evaluations; gamma is 0 where the target never follows.
 
     References
@@ -76,8 +76,8 @@ class Leeway(Attack):
         line = Line(frame, np.append(np.full(m, 1.0 / m), 0.0), np.append(np.zeros(m), push))
 
         def follows(gamma: float) -> bool:
-            answer = trials.answer([line.at(gamma)] * scene.f, rule)
-            return push * (_coordinate(answer, self.coordinate) - here) >= gamma / 2.0
+            result = trials.result([line.at(gamma)] * scene.f, rule)
+            return push * (_coordinate(result, self.coordinate) - here) >= gamma / 2.0
 
         low, high = self._bracket(follows, spread(honest))
         for _ in range(self.budget // 2 if low > 0.0 else 0):
@@ -101,11 +101,11 @@ class Leeway(Attack):
         return 0.0, size
 
 
-def _coordinate(answer: Point, coordinate: int) -> float:
-    """One coordinate of an answer."""
+def _coordinate(result: Point, coordinate: int) -> float:
+    """One coordinate of a result."""
     which = np.array([coordinate])
-    if isinstance(answer, Combination):
-        used = np.nonzero(answer.weights)[0]
-        return float(answer.weights[used] @ answer.updates.coordinates(which)[used, 0])
-    beside = answer.updates.beside(answer)
+    if isinstance(result, Combination):
+        used = np.nonzero(result.weights)[0]
+        return float(result.weights[used] @ result.updates.coordinates(which)[used, 0])
+    beside = result.updates.beside(result)
     return float(beside.coordinates(which)[-1, 0])

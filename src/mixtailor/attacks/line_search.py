@@ -75,7 +75,7 @@ class LineSearch(Attack):
     -----
     Allouah et al. [1]_ search over factors of ALIE and of the tailored attack for the largest distance to the honest
     mean, ``objective="distance"``; the inner product is what MixTailor's definitions rest on. The value is not unimodal
-    in t, hence the grid. `craft` tells the size, the value and the number of rule evaluations.
+    in t, hence the grid. `craft` reports the size, the value and the number of rule evaluations.
 
     References
     ----------
@@ -125,8 +125,8 @@ class LineSearch(Attack):
 
         self._search(value, tried, self._own(scene, line))
         size = min(tried, key=lambda t: tried[t])
-        told = {"size": size, "value": tried[size], "tried": dict(tried), "evaluations": trials.evaluations}
-        return [line.at(size, **told)] * scene.f
+        facts = {"size": size, "value": tried[size], "tried": dict(tried), "evaluations": trials.evaluations}
+        return [line.at(size, **facts)] * scene.f
 
     def _own(self, scene: Scene, line: Line) -> float:
         with warnings.catch_warnings():

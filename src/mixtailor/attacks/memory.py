@@ -10,14 +10,14 @@ __all__ = ["Memory"]
 class Memory:
     """The memory of an attacker that plays over rounds. `Attack.begin` makes it; attacks bring it up to date.
 
-    Whoever runs the rounds shows it what the server answered, which all workers see.
+    The code that runs the rounds passes it the server's result of each round, which all workers see.
 
     Attributes
     ----------
     round : int
         How many rounds the attack has played.
     previous : Any
-        The server's last answer, in the form of one update; None before the first.
+        The server's last result, in the form of one update; None before the first.
     notes : dict
         What the attack keeps for itself.
 
@@ -34,9 +34,9 @@ class Memory:
     previous: Any = None
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def observe(self, answer: Any) -> None:
-        """The server's answer of this round; memories of wrapped attacks, which are among the notes, see it too."""
-        self.previous = answer
+    def observe(self, result: Any) -> None:
+        """The server's result of this round; memories of wrapped attacks, which are among the notes, see it too."""
+        self.previous = result
         for note in self.notes.values():
             if callable(seen := getattr(note, "observe", None)):
-                seen(answer)
+                seen(result)

@@ -1,4 +1,4 @@
-"""The optimal tailored attack: the longest answer in the opposite direction."""
+"""The optimal tailored attack: the longest result in the opposite direction."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _STEP = 0.1  # of the first moves, in units of the honest rows' distance to thei
 
 @dataclass(frozen=True)
 class OptimalTailored(Attack):
-    r"""The rows for which the target answers farthest in the direction opposite to its answer without an attack.
+    r"""The rows that move the target's result farthest in the direction opposite to its result without an attack.
 
     .. math:: \max \lambda \quad \text{subject to} \quad
         R(b_1, \ldots, b_f, x_{f+1}, \ldots, x_n) = -\lambda g, \qquad g = R(x_1, \ldots, x_n)
@@ -52,11 +52,11 @@ class OptimalTailored(Attack):
     k : int, optional
         How many rows are known, own ones included; the others are taken for the mean of those. All by default.
     model : update, optional
-        w0, the model that the server sent: rows are models, and the answer is to be ``w0 - lambda (w - w0)``.
+        w0, the model that the server sent: rows are models, and the result is to be ``w0 - lambda (w - w0)``.
     budget : int
         How many candidates to try.
     tolerance : float
-        How far from the opposite direction an answer may be, in radians.
+        How far from the opposite direction a result may be, in radians.
     highest : float
         The largest lambda that is looked for; averages have none of their own.
     directions : int
@@ -72,7 +72,7 @@ class OptimalTailored(Attack):
 
     Notes
     -----
-    `craft` tells lambda, the angle between the answer and g, whether it is feasible, and the number of rule
+    `craft` reports lambda, the angle between the result and g, whether it is feasible, and the number of rule
     evaluations, all as the attacker sees them: with partial knowledge the server has other rows. ``k=k`` is
     ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest rows, and a simulation
     computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are the eight
@@ -137,14 +137,14 @@ class OptimalTailored(Attack):
         if size is None:
             size = box.nearest(towards, origin, self.highest, self.tolerance)
         row = honest.given(honest.space.vector(row_for(honest, weights, origin - size * towards)))
-        result = host(flat(honest, trials.answer([row] * scene.f, rule))) - origin
+        result = host(flat(honest, trials.result([row] * scene.f, rule))) - origin
         outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
         feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0
-        told: dict[str, Any] = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
+        facts: dict[str, Any] = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
         if self.rows == "separate":
-            told["equal_lambda"] = told["lambda"] if feasible else None
-        told.update(evaluations=trials.evaluations, rule=rule, errors=((trials.evaluations, math.pi - outcome.angle),))
-        return [row.with_facts(**told)] * scene.f
+            facts["equal_lambda"] = facts["lambda"] if feasible else None
+        facts.update(evaluations=trials.evaluations, rule=rule, errors=((trials.evaluations, math.pi - outcome.angle),))
+        return [row.with_facts(**facts)] * scene.f
 
     def __repr__(self) -> str:
         shown = [repr(self.target)]
@@ -178,18 +178,18 @@ class _Search:
         budget = attack.budget if attack.rows == "equal" else attack.budget // 2
         for line in (self._ray, self._compensating):
             self._along(lambda t, line=line: np.tile(line(t), (f, 1)), budget // 2)  # type: ignore[misc]  # bound in the loop
-        equal = self._told()
+        equal = self._facts()
         if attack.rows == "separate":
             self._apart(attack.budget - self.record.tried)
-        told = self._told()
+        facts = self._facts()
         if attack.rows == "separate":
-            told["equal_lambda"] = equal["lambda"] if equal["feasible"] else None
-        told.update(evaluations=self.trials.evaluations, rule=self.rule, errors=tuple(self.errors))
+            facts["equal_lambda"] = equal["lambda"] if equal["feasible"] else None
+        facts.update(evaluations=self.trials.evaluations, rule=self.rule, errors=tuple(self.errors))
         assert self.record.best is not None
-        return self.frame.points(self.record.best, **told)
+        return self.frame.points(self.record.best, **facts)
 
     def _ray(self, t: float) -> Floats:
-        """-t g: a rule that selects one of the rows answers with it."""
+        """-t g: a rule that selects one of the rows returns it."""
         return self.origin - t * self.towards
 
     def _compensating(self, t: float) -> Floats:
@@ -202,8 +202,8 @@ class _Search:
 
     def value(self, rows: Floats) -> float:
         """The angle that is missing where it is more than the tolerance, else minus lambda: less is better."""
-        answer = self.trials.answer(self.frame.points(rows), self.rule)
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        result = self.trials.result(self.frame.points(rows), self.rule)
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         error = math.pi - outcome.angle
         if not self.errors or error < self.errors[-1][1]:
             self.errors.append((self.trials.evaluations, error))
@@ -250,13 +250,13 @@ class _Search:
         length = math.sqrt(float(self.frame.updates.inner(self._point(self.towards))[0, 0]))
         return self.towards / length
 
-    def _told(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         value = self.record.value
         feasible = value < 0.0
         assert self.record.best is not None
-        answer = self.trials.answer(self.frame.points(self.record.best), self.rule)
+        result = self.trials.result(self.frame.points(self.record.best), self.rule)
         self.trials.evaluations -= 1  # the search has counted it
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         return {"lambda": -outcome.inner / outcome.reference**2, "angle": outcome.angle, "feasible": feasible}
 
 
@@ -267,9 +267,9 @@ def _moved(base: Floats, first: int, origin: Floats, directions: Floats, theta: 
     return rows
 
 
-def _outcome(updates: Updates, answer: Point, origin: Combination | None, towards: Combination) -> Outcome:
-    """How ``answer - origin`` stands to a direction."""
-    moved: Point = answer if origin is None else _difference(updates, answer, origin)
+def _outcome(updates: Updates, result: Point, origin: Combination | None, towards: Combination) -> Outcome:
+    """How ``result - origin`` stands to a direction."""
+    moved: Point = result if origin is None else _difference(updates, result, origin)
     inner = moved.updates.inner(moved, towards)
     return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
 

@@ -27,13 +27,14 @@ Problem = Literal["P1", "P2", "P3"]
 _STEP = 0.1
 _SPARE = 1.001  # so that rounding to the rows' own type leaves the distance above eps
 _LOW, _HIGH = 1e-4, 1e4  # of lambda's size, times the number of rows
-_FINER = 24  # steps of golden section, which make a bracket 1e5 times shorter
+_NEAR = 0.1  # of the sizes that are looked at closely; their largest is its inverse
+_TURNS = 4  # places on the line that are looked at more closely
 _LINE = "P3"
 
 
 @dataclass(frozen=True)
 class PoolAttack(Attack):
-    r"""Rows that make even the best answer of a pool's rules as bad as a search can.
+    r"""Rows that make even the best result of a pool's rules as bad as a search can.
 
     .. math:: P_1: \quad \min_{b_1, \ldots, b_f} \max_m \; R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)^\top
         \frac1n \sum_{i=1}^n V_i \quad \text{subject to} \quad \lVert b_i - b_j \rVert \ge \epsilon
@@ -70,10 +71,10 @@ class PoolAttack(Attack):
 
     Notes
     -----
-    `craft` tells the value, whether it is below zero (`broken`), whether the filter's distances are kept (`feasible`),
-    the rule that decides, the value of each rule, the best start with its value, and the number of rule evaluations.
-    The value is never above that of a start, made feasible; without a filter, P1 with the same budget is never above
-    P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
+    `craft` reports the value, whether it is below zero (`broken`), whether the filter's distances are kept
+    (`feasible`), the rule that decides, the value of each rule, the best start with its value, and the number of rule
+    evaluations. The value is never above that of a start, made feasible; without a filter, P1 with the same budget is
+    never above P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
     :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
     honest rows.
 
@@ -126,20 +127,20 @@ class PoolAttack(Attack):
                 products.update(zip(trials.rules, found, strict=True))
             return record.note(rows, max(found))
 
-        told: dict[str, object] = {"problem": self.problem}
+        facts: dict[str, object] = {"problem": self.problem}
         line = self._line(lambda rows: value(self._feasible(frame, rows)), reference, scene)
         if self.problem == "P3":
-            told["lambda"] = line[0]
+            facts["lambda"] = line[0]
         else:
             found = {_LINE: line[1]}
             for start in starts[: self.budget]:
                 found[start.name] = value(self._feasible(frame, start.rows))
             best = min(found, key=lambda name: found[name])
-            told.update(start=best, start_value=found[best], starts=found)
+            facts.update(start=best, start_value=found[best], starts=found)
             self._rows(value, frame, record, scene)
-            told["improved"] = record.value < found[best]
+            facts["improved"] = record.value < found[best]
         assert record.best is not None
-        told.update(
+        facts.update(
             value=record.value,
             broken=record.value < 0.0,
             feasible=self._least(frame, record.best) >= self.eps,
@@ -149,7 +150,7 @@ class PoolAttack(Attack):
             candidates=record.tried,
             evaluations=trials.evaluations,
         )
-        return frame.points(record.best, **told)
+        return frame.points(record.best, **facts)
 
     def _line(self, value: Callable[[Floats], float], reference: Combination, scene: Scene) -> tuple[float, float]:
         """The best lambda of P3 and its value; lambda times the sum of the rows is a size times their mean."""
@@ -159,13 +160,23 @@ class PoolAttack(Attack):
             tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
             return tried[size]
 
-        finer = min(self.budget // 4, _FINER)
-        grid = np.geomspace(_LOW, _HIGH, (self.budget - finer) // 2)
-        for size in (*grid, *-grid):
-            at(float(size))
-        best, step = min(tried, key=lambda size: tried[size]), float(grid[1] / grid[0])
-        sign = math.copysign(1.0, best)
-        golden(lambda size: at(sign * size), abs(best) / step, abs(best) * step, self.budget - len(tried))
+        # Rules that select change their minds within a tenth of a size near that of the mean. Half of the candidates
+        # are there; the rest are far from it, on the other side, and where the values turn.
+        eighth = self.budget // 8
+        near = np.geomspace(_NEAR, 1.0 / _NEAR, self.budget // 2)
+        far = np.geomspace(_LOW, _HIGH, max(2, eighth))
+        turns = []
+        for sign, grid in ((1.0, np.union1d(near, far)), (-1.0, far)):
+            found = [at(sign * float(size)) for size in grid]
+            padded = [math.inf, *found, math.inf]
+            for place, here in enumerate(found):
+                if here <= padded[place] and here < padded[place + 2]:
+                    ends = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, len(grid) - 1)])
+                    turns.append((here, sign, *ends))
+        chosen = sorted(turns)[:_TURNS]
+        for number, (_, sign, low, high) in enumerate(chosen):
+            share = (self.budget - len(tried)) // (len(chosen) - number)
+            golden(lambda size, sign=sign: at(sign * size), low, high, share)  # type: ignore[misc]  # bound in the loop
         best = min(tried, key=lambda size: tried[size])
         return best / (scene.n if scene.own is not None else scene.honest.n), tried[best]
 

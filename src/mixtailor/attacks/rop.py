@@ -18,15 +18,15 @@ __all__ = ["ROP"]
 
 @dataclass(frozen=True)
 class ROP(Attack):
-    r"""A step at an angle to where training goes, taken from near the server's last answer.
+    r"""A step at an angle to where training goes, taken from near the server's last result.
 
-    With the last answer a and the honest mean :math:`\mu`, let :math:`r = \lambda a + (1 - \lambda) \mu`, and p the
+    With the last result a and the honest mean :math:`\mu`, let :math:`r = \lambda a + (1 - \lambda) \mu`, and p the
     part of the vector of ones that is orthogonal to r. Then
 
     .. math:: b = \pi a + (1 - \pi) \mu + z \left( \sin\theta \frac{p}{\lVert p \rVert}
               + \cos\theta \frac{r}{\lVert r \rVert} \right)
 
-    All f rows are equal. Rules that clip around their last answer do not see a step that is orthogonal to it.
+    All f rows are equal. Rules that clip around their last result do not see a step that is orthogonal to it.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class ROP(Attack):
     angle : float
         Theta in degrees, 0 to 180: at 90 the step is orthogonal to r, at 180 against it.
     location : float
-        Pi, 0 to 1: from the honest mean (0) or from the last answer (1).
+        Pi, 0 to 1: from the honest mean (0) or from the last result (1).
     history : float
-        Lambda, 0 to 1: how much the last answer counts in r.
+        Lambda, 0 to 1: how much the last result counts in r.
 
     Examples
     --------
@@ -46,8 +46,8 @@ class ROP(Attack):
 
     Notes
     -----
-    The server's answers come with the state: ``state = attack.begin()``, and ``state.observe(answer)`` after each
-    round. Before the first, the honest mean takes the answer's place. The form follows the authors' code, where the
+    The server's results come with the state: ``state = attack.begin()``, and ``state.observe(result)`` after each
+    round. Before the first, the honest mean takes the result's place. The form follows the authors' code, where the
     updates are momenta; the defaults are ours.
 
     References
@@ -61,7 +61,7 @@ class ROP(Attack):
     location: float = field(default=1.0, kw_only=True)
     history: float = field(default=0.9, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's last answer"
+    needs: ClassVar[str] = "the honest rows and the server's last result"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -79,8 +79,8 @@ class ROP(Attack):
         last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
         frame = honest.beside(constant(honest, 1.0), last)
         mean = np.append(np.full(honest.n, 1.0 / honest.n), [0.0, 0.0])
-        ones, answer = np.eye(frame.n)[honest.n :]
-        aim = self.history * answer + (1.0 - self.history) * mean
+        ones, result = np.eye(frame.n)[honest.n :]
+        aim = self.history * result + (1.0 - self.history) * mean
         frame.distances(2.0)
         inner = frame.inner(frame.combine(aim), frame.combine(ones))
         share = inner[0, 1] / inner[0, 0] if inner[0, 0] > 0.0 else 0.0
@@ -93,4 +93,4 @@ class ROP(Attack):
         if inner[0, 0] > 0.0:
             step += math.cos(theta) / math.sqrt(inner[0, 0]) * aim
         memory.round += 1
-        return [frame.combine(self.location * answer + (1.0 - self.location) * mean + self.z * step)] * scene.f
+        return [frame.combine(self.location * result + (1.0 - self.location) * mean + self.z * step)] * scene.f

@@ -75,5 +75,5 @@ class SubsampleMimic(Attack):
             tried[epsilon] = float(np.mean([trials.outcome(points, target).inner for trials in draws]))
         worst = min(tried, key=lambda epsilon: tried[epsilon])
         evaluations = sum(trials.evaluations for trials in draws)
-        told = {"epsilon": worst, "value": tried[worst], "tried": tried, "evaluations": evaluations}
-        return [line.at(worst, **told)] * scene.f
+        facts = {"epsilon": worst, "value": tried[worst], "tried": tried, "evaluations": evaluations}
+        return [line.at(worst, **facts)] * scene.f

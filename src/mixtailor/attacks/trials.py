@@ -10,7 +10,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor.attacks.base import Scene
-from mixtailor.memory import Memory
+from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Rule, as_rule
 from mixtailor.rules.steps import prefetch
@@ -21,14 +21,14 @@ __all__ = ["Outcome", "Trials", "check_target"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a rule's answer stands to the reference.
+    """How a rule's result stands to the reference.
 
     Attributes
     ----------
     inner : float
-        The inner product of answer and reference: below zero, the step ascends.
+        The inner product of result and reference: below zero, the step ascends.
     length, reference : float
-        The lengths of the answer and of the reference.
+        The lengths of the result and of the reference.
     """
 
     inner: float
@@ -48,13 +48,13 @@ class Outcome:
 
     @property
     def payoff(self) -> float:
-        """``<U, g> / (|g| max(|U|, |g|))``, in [-1, 1]: a long answer does not win by its length."""
+        """``<U, g> / (|g| max(|U|, |g|))``, in [-1, 1]: a long result does not win by its length."""
         size = self.reference * max(self.length, self.reference)
         return max(-1.0, min(1.0, self.inner / size)) if size > 0.0 else 0.0
 
     @property
     def distance(self) -> float:
-        """How far the answer is from the reference."""
+        """How far the result is from the reference."""
         return math.sqrt(max(self.length**2 + self.reference**2 - 2.0 * self.inner, 0.0))
 
 
@@ -77,10 +77,10 @@ class Trials:
     Parameters
     ----------
     target : Rule
-        A rule, a MixTailor, or a Memory, whose content the attacker knows.
+        A rule, a MixTailor, or a rule with a memory, whose content the attacker knows.
     scene : Scene
     reference : Point, optional
-        What answers are compared with; the mean of the honest rows by default.
+        What results are compared with; the mean of the honest rows by default.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Trials:
         self.target, self.scene, self.honest = as_rule(target), scene, scene.honest
         self.target.check_rows(scene.n)
         self.rules: tuple[Rule, ...]
-        if isinstance(self.target, Memory):
+        if isinstance(self.target, Keeping):
             if scene.workers is not None:
                 self.target.expect(scene.workers)  # the attacker knows what is remembered of whom
             self.rules, self.shares = self.target.members(scene.n)
@@ -130,7 +130,7 @@ class Trials:
         return self.rules[int(self.scene.random.choice(len(self.rules), p=np.array(self.shares)))]
 
     def unattacked(self, rule: Rule | None = None) -> Point:
-        """The rule's answer without an attack: on own and honest rows together, or on the honest rows."""
+        """The rule's result without an attack: on own and honest rows together, or on the honest rows."""
         everyone = self.scene.everyone()
         view = everyone.take(np.arange(everyone.n), shared=True)
         view.call = self._call()
@@ -138,15 +138,15 @@ class Trials:
         with _quietly():
             return self._decide(view, rule or self.rules[0])
 
-    def answer(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
-        """The rule's answer when the points join the honest rows."""
+    def result(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
+        """The rule's result when the points join the honest rows."""
         self.evaluations += 1
         with _quietly():
             return self._decide(self._beside(points), rule or self.rules[0])
 
     def outcome(self, points: Sequence[Point], rule: Rule | None = None) -> Outcome:
-        """How the rule's answer stands to the reference."""
-        return self.compare(self.answer(points, rule))
+        """How the rule's result stands to the reference."""
+        return self.compare(self.result(points, rule))
 
     def outcomes(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each rule of the target, in the order of `rules`."""
@@ -157,32 +157,32 @@ class Trials:
             self.evaluations += len(missing)
             with _quietly():
                 prefetch(missing, view)
-                answers = [self._decide(view, rule) for rule in missing]
-            known.update(zip(missing, self._compared(answers), strict=True))
+                results = [self._decide(view, rule) for rule in missing]
+            known.update(zip(missing, self._compared(results), strict=True))
         return [known[rule] for rule in self.rules]
 
-    def compare(self, answer: Point) -> Outcome:
-        """How any answer stands to the reference."""
-        return self._compared([answer])[0]
+    def compare(self, result: Point) -> Outcome:
+        """How any result stands to the reference."""
+        return self._compared([result])[0]
 
-    def _compared(self, answers: Sequence[Point]) -> list[Outcome]:
-        """Answers against the reference: those of one geometry together, since that is a matter of n numbers."""
+    def _compared(self, results: Sequence[Point]) -> list[Outcome]:
+        """Results against the reference: those of one geometry together, since that is a matter of n numbers."""
         reference = self.reference
         if self._view is not None and isinstance(reference, Combination) and reference.updates is self.honest:
-            # The honest rows come first in the view, where answers and reference share one geometry.
+            # The honest rows come first in the view, where results and reference share one geometry.
             view = self._view[1]
             reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
         basis = reference.updates.basis
-        inside = [isinstance(answer, Combination) and answer.updates.basis is basis for answer in answers]
-        found: list[Outcome | None] = [None] * len(answers)
+        inside = [isinstance(result, Combination) and result.updates.basis is basis for result in results]
+        found: list[Outcome | None] = [None] * len(results)
         together = [place for place, ok in enumerate(inside) if ok]
         if together and isinstance(reference, Combination):
-            inner = reference.updates.inner(reference, *(answers[place] for place in together))
+            inner = reference.updates.inner(reference, *(results[place] for place in together))
             for row, place in enumerate(together, start=1):
                 found[place] = _outcome(inner[row, 0], inner[row, row], inner[0, 0])
-        for place, answer in enumerate(answers):
+        for place, result in enumerate(results):
             if found[place] is None:
-                inner = answer.updates.inner(answer, reference)
+                inner = result.updates.inner(result, reference)
                 found[place] = _outcome(inner[0, 1], inner[0, 0], inner[1, 1])
         return [outcome for outcome in found if outcome is not None]
 

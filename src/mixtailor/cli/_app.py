@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from mixtailor._checks import MissingPackageError
-from mixtailor.cli import aggregate, arena, attacks, audit, bench, certify, demo, report, reproduce, rules, version
+from mixtailor.cli import (
+    aggregate,
+    arena,
+    attacks,
+    audit,
+    bench,
+    certify,
+    demo,
+    report,
+    reproduce,
+    rules,
+    version,
+    watch,
+)
 from mixtailor.cli import run as run_command
 from mixtailor.cli._output import complain, escape
 
@@ -21,6 +34,7 @@ COMMANDS = {
     "reproduce": reproduce,
     "arena": arena,
     "report": report,
+    "watch": watch,
     "certify": certify,
     "bench": bench,
     "rules": rules,
@@ -31,7 +45,7 @@ COMMANDS = {
 }
 
 app = typer.Typer(
-    help="Keeps distributed and federated training on course when some of the workers lie.",
+    help="Protects distributed and federated training against Byzantine workers.",
     epilog="Example: mixtailor demo",
     rich_markup_mode="rich",
     no_args_is_help=True,

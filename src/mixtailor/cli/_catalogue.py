@@ -147,7 +147,9 @@ def _blank(kind: type[Any]) -> Any:
 def _rule(name: str, kind: type[Any]) -> RuleEntry:
     doc = parsed(kind)
     n, f = Letter.named("n"), Letter.named("f")
-    coefficient = formula(kind.kappa(_blank(kind), n, f, 1))
+    # Around any rule, the coefficient depends on that of the rule.
+    around = [item.name for item in dataclasses.fields(kind) if item.default is dataclasses.MISSING] == ["rule"]
+    coefficient = None if around else formula(kind.kappa(_blank(kind), n, f, 1))
     return RuleEntry(name, kind, kind.requirement, _tolerates(kind, n), kind.cost, coefficient, _reference(doc), doc)
 
 

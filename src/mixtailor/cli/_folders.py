@@ -1,20 +1,20 @@
 """Folders of Hugging Face for ``mixtailor aggregate``: their configurations, and a folder for the result."""
 
 import json
-import os
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from mixtailor._checks import plural, refuse, shown
-from mixtailor._files import read_bounded
+from mixtailor._files import new_file, read_bounded, rename
 from mixtailor.intake.arrival import Arrival
 from mixtailor.storage.files.folders import is_model_folder, main_file
 
-__all__ = ["Configs", "check_folder_out", "inside", "without", "written_folder"]
+__all__ = ["Configs", "check_folder_out", "complete_folder", "inside", "without", "written_folder"]
 
 # What says how the tensors of a folder are meant; which of these comes from the version that wrote it.
 _CONFIGS = ("adapter_config.json", "config.json")
@@ -125,16 +125,24 @@ def check_folder_out(out: Path) -> None:
         refuse(f"The result needs a folder that exists to be put in, and {str(out.parent)!r} does not. Make it first.")
 
 
-def written_folder(out: Path, like: Path, configs: Configs, write: "Callable[[Path], None]") -> None:
-    """Write a folder that appears under its name when it is complete; `write` writes the weights to a file."""
-    adapter = main_file(like).name.startswith("adapter_model")
+@contextmanager
+def complete_folder(out: Path) -> Iterator[Path]:
+    """A folder to write to, which appears under its name when it is complete."""
     beside = out.with_name(f".{out.name}.{secrets.token_hex(6)}.part")
     beside.mkdir()
     try:
-        for name, config in configs.most.items():
-            (beside / name).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        write(beside / ("adapter_model.safetensors" if adapter else "model.safetensors"))
-        os.rename(beside, out)
+        yield beside
+        rename(beside, out)
     except BaseException:  # Ctrl-C too
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def written_folder(out: Path, like: Path, configs: Configs, write: "Callable[[Path], None]") -> None:
+    """Write a folder with its configurations; `write` writes the weights to a file."""
+    adapter = main_file(like).name.startswith("adapter_model")
+    with complete_folder(out) as folder:
+        for name, config in configs.most.items():
+            with new_file(folder / name) as file:
+                file.write((json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
+        write(folder / ("adapter_model.safetensors" if adapter else "model.safetensors"))

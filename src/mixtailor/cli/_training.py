@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "Data",
+    "Frames",
     "Jobs",
     "Out",
     "Resamples",
@@ -56,6 +57,9 @@ Tracker = Annotated[
     TrackerName | None, typer.Option("--tracker", help="Also log each evaluation there (`mixtailor[trackers]`).")
 ]
 States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
+Frames = Annotated[
+    int, typer.Option(min=0, help="How many rounds of each first seed to film for the report's player; 0 for none.")
+]
 Resamples = Annotated[int, typer.Option(min=2, help="How often each worker's gradient is drawn at a recorded state.")]
 
 
@@ -105,6 +109,7 @@ def carry_out(
     recording: "Recording | None" = None,
     tracker: TrackerName | None = None,
     known: bool = False,
+    frames: int = 0,
 ) -> None:
     """Make the runs of an experiment, say what they came to, and write its page. Exits 1 if a run failed."""
     from mixtailor.experiments import Results, run
@@ -123,6 +128,8 @@ def carry_out(
             options["recording"] = recording
         if only is not None:
             options["only"] = only
+        if frames:
+            options["frames"] = frames
         if halving:
             finished, budget = halved(experiment, out, **options)
         else:

@@ -27,13 +27,13 @@ _SAFETENSORS = {
 def check_out(out: Path, inputs: Collection[Path]) -> None:
     """Refuse before anything is computed what could not be written after it."""
     if out.suffix.lower() not in SUFFIXES:
-        refuse(f"The answer needs a name that ends in {', '.join(SUFFIXES)} and got {out.name!r}.")
+        refuse(f"The result needs a name that ends in {', '.join(SUFFIXES)} and got {out.name!r}.")
     if not out.parent.is_dir():
-        refuse(f"The answer needs a folder that exists, and {str(out.parent)!r} does not. Make it first.")
+        refuse(f"The result needs a folder that exists, and {str(out.parent)!r} does not. Make it first.")
     if out.is_dir():
-        refuse(f"The answer needs the name of a file, and {str(out)!r} is a folder.")
+        refuse(f"The result needs the name of a file, and {str(out)!r} is a folder.")
     if any(_same(path, out) for path in inputs):
-        refuse(f"The answer would replace {out.name!r}, which is one of the files it is made of. Give another name.")
+        refuse(f"The result would replace {out.name!r}, which is one of the files it is made of. Give another name.")
     if out.suffix.lower() in checkpoints.SUFFIXES:
         checkpoints.needed_torch()
 
@@ -47,16 +47,16 @@ def _same(path: Path, out: Path) -> bool:
 
 
 def check_names(out: Path, *, named: bool) -> None:
-    """Refuse a format that cannot hold an answer of arrays with names, or of one array without."""
+    """Refuse a format that cannot hold a result of arrays with names, or of one array without."""
     suffix = out.suffix.lower()
     if not named and suffix in (".npz", ".safetensors"):
-        refuse(f"The answer for these files is one array without a name: write it to .npy, not to {out.suffix}.")
+        refuse(f"The result for these files is one array without a name: write it to .npy, not to {out.suffix}.")
     if named and suffix == ".npy":
-        refuse("The answer for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
+        refuse("The result for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
 
 
 def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
-    """Write an answer; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
+    """Write a result; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
     suffix = out.suffix.lower()
     with atomic_write(out) as file:
         if suffix == ".npy":
@@ -70,7 +70,7 @@ def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
 
 
 class _Plain:
-    """A file that numpy does not take for one: writing to those itself, it tells of a full disk without saying so."""
+    """A file that numpy writes to by its `write`. Where numpy writes by itself, it does not say that a disk is full."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -85,7 +85,7 @@ def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:
 
 def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collection[str]) -> None:
     """Eight bytes of length, the header, the arrays; written here because the library copies every array first."""
-    # The widest types first, so that every array lies aligned.
+    # The widest types first, so that every array is aligned.
     widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in answer.items()}
     order = sorted(answer, key=lambda name: -widths[name])
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}

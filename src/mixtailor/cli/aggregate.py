@@ -1,11 +1,12 @@
 """``mixtailor aggregate``."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,8 @@ from mixtailor.cli._progress import Readings
 if TYPE_CHECKING:
     from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
-    from mixtailor.rules import Rule
+    from mixtailor.lowrank import Adapter
+    from mixtailor.rules import Aggregation, Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
 
@@ -25,13 +27,13 @@ def command(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="One file per worker, or a folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
+            help="One file per worker, or one folder of them: .npy, .npz, .safetensors, or a torch checkpoint "
             "(.pt, .pth, .bin); no pickled objects. Or one folder of Hugging Face per worker, an adapter or a model.",
             metavar="FILES",
         ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the answer goes, in any of these formats; replaced in one step.")
+        Path, typer.Option("-o", "--out", help="Where the result goes, in any of these formats; replaced in one step.")
     ],
     rule: Annotated[
         str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum(p=3)'. See: mixtailor rules")
@@ -63,6 +65,14 @@ def command(
     share: Annotated[
         float | None, typer.Option(help="How much of the whole weight may be Byzantine; by default the f heaviest.")
     ] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(
+            metavar="RANK",
+            help="For folders of LoRA adapters: aggregate the products of their factors, with this rank in the result. "
+            "0 stacks the factors, and loses nothing.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
@@ -78,6 +88,11 @@ def command(
     warn_not_robust(chosen)
     if f is not None:
         check_tolerates(chosen, f, len(files))
+    if lora is not None:
+        if others:
+            raise typer.BadParameter("--lora takes no --base, --reference, --memory and --weights.")
+        _say(_aggregate_lora(files, chosen, lora, out), files, out, as_json)
+        return
     configs = _configs(files, out)
     if configs is None:
         check_out(out, [*files, *others])
@@ -97,33 +112,73 @@ def command(
     if memory is not None:
         chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
     passes = round(readings.passes, 2)
+    _say(result, files, out, as_json, passes)
+
+
+def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool, passes: float | None = None) -> None:
     with after_writing(out):
         if as_json:
-            show_json({"out": str(out), "passes": passes, "files": [str(path) for path in files], **result.summary()})
+            counted = {} if passes is None else {"passes": passes}
+            show_json({"out": str(out), **counted, "files": [str(path) for path in files], **result.summary()})
         else:
-            say(f"{result}\n  passes       {passes:g} over the files\n  written to   {shown(out)}")
+            read = "" if passes is None else f"\n  passes       {passes:g} over the files"
+            say(f"{result}{read}\n  written to   {shown(out)}")
+
+
+def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
+    from mixtailor.cli._folders import check_folder_out, complete_folder
+    from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
+
+    check_folder_out(out)
+    adapters: list[Adapter] = []
+    faults: dict[int, str] = {}
+    for place, folder in enumerate(folders):
+        try:
+            adapters.append(read_adapter(folder))
+        except ValueError as fault:
+            adapters.append(Adapter({}, {}))
+            faults[place] = str(fault).rstrip(".")
+    if len(faults) == len(folders):
+        refuse(f"None of these {len(folders)} folders can be read. The first: {faults[0]}.")
+    config = _common_config(adapters, faults)
+    names, layers = [path.name for path in folders], [each.layers for each in adapters]
+    result = aggregate_low_rank(rule, layers, workers=names, rank=rank or None, faults=faults)
+    with complete_folder(out) as folder:
+        write_adapter(folder, result.update, config)
+    return result
+
+
+def _common_config(adapters: "Sequence[Adapter]", faults: dict[int, str]) -> "Mapping[str, Any]":
+    """The configuration of the first adapter for the model that most are for; those for another are faulty."""
+    models = [each.config.get("base_model_name_or_path") for each in adapters]
+    (most, _), *_ = Counter(str(model) for place, model in enumerate(models) if place not in faults).most_common()
+    for place, model in enumerate(models):
+        if str(model) != most:
+            faults.setdefault(place, f"for the model {shown(model)}, where most are for {shown(most)}")
+    return next(each.config for place, each in enumerate(adapters) if place not in faults)
 
 
 def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
-    """Files as they are, and of a folder those that can be updates, by name; no other file of the call is in it."""
+    """The files as given. A folder alone means its files, by name; no other file of the call may be in it.
+
+    A folder among other files is one update that cannot be read: a worker that puts a folder in the place of its file
+    must not count as many workers. For the same reason, what is no regular file in a folder counts as an update.
+    """
     from mixtailor.cli._folders import inside as folders_in
     from mixtailor.storage.files.folders import is_model_folder
     from mixtailor.storage.files.formats import SUFFIXES
 
-    found: list[Path] = []
-    for path in given:
-        if not path.is_dir() or is_model_folder(path):
-            found.append(path)
-            continue
-        for other in others:
-            if other.resolve().parent == path.resolve():
-                refuse(f"The folder {str(path)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        inside = [file for file in inside if not file.name.startswith(".")] or folders_in(path)
-        if not inside:
-            refuse(f"The folder {str(path)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
-        found += inside
-    return found
+    if len(given) > 1 or not given[0].is_dir() or is_model_folder(given[0]):
+        return list(given)
+    folder = given[0]
+    for other in others:
+        if other.resolve().parent == folder.resolve():
+            refuse(f"The folder {str(folder)!r} is for updates, and {other.name!r} is in it. Put that elsewhere.")
+    inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
+    inside = [file for file in inside if not file.name.startswith(".")] or folders_in(folder)
+    if not inside:
+        refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
+    return inside
 
 
 def _configs(files: Sequence[Path], out: Path) -> "Configs | None":
@@ -138,11 +193,11 @@ def _configs(files: Sequence[Path], out: Path) -> "Configs | None":
 
 
 def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
-    from mixtailor.memory import Memory
+    from mixtailor.memory import Keeping
 
     if path.resolve() in [file.resolve() for file in inputs]:
         refuse(f"--memory needs a file of its own, and {path.name!r} is another file of this call.")
-    if not isinstance(rule, Memory):
+    if not isinstance(rule, Keeping):
         refuse(f"--memory needs a rule that remembers, and {rule!r} does not. Give --rule recommended.")
     if path.exists():
         rule.load(path)

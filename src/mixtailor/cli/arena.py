@@ -27,14 +27,20 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, help="How many Byzantine workers the server is told to expect.")] = 2,
+    f: Annotated[
+        int, typer.Option("--f", min=1, help="The f that the server declares: how many Byzantine workers it expects.")
+    ] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
-    rules: Annotated[str | None, typer.Option(help="Some of the rules, by name, separated by commas.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Some of the rules, by name, or yours as mine.py:Nearest, separated by commas.")
+    ] = None,
     pools: Annotated[
         list[str] | None,
         typer.Option("--pool", help="A pool of your own beside them: its rules, separated by commas. May be repeated."),
     ] = None,
-    attacks: Annotated[str | None, typer.Option(help="Some of the attacks, by name, separated by commas.")] = None,
+    attacks: Annotated[
+        str | None, typer.Option(help="Some of the attacks, by name, or yours as mine.py:Shift, separated by commas.")
+    ] = None,
     momentum: Annotated[
         Momentum, typer.Option(help="Momentum at the server, at the workers, or one after the other.")
     ] = Momentum.server,
@@ -49,7 +55,7 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one Byzantine worker less and one more than the server is told.")
+        bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
     halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
     out: _training.Out = Path("results"),
@@ -99,7 +105,7 @@ def show_arena(results: "Results") -> None:
         ]
         columns = ["rule", "worst", "95 %", "under", "seeds"]
         console().print(table(columns, rows, right=["worst", "seeds"], title=group.title))
-        pools = [case.rule for case in cases if case.rule.startswith("MixTailor")]
+        pools = [case.rule for case in cases if case.rule.startswith(("MixTailor", "RobustTailor"))]
         single = next((c.rule for c in cases if c.rule not in pools and c.rule != "omniscient"), None)
         for pool in pools if single is not None else []:
             found = difference(group, pool, str(single))
@@ -110,6 +116,7 @@ def show_arena(results: "Results") -> None:
 def _chosen(
     experiment: "Experiment", rules: str | None, pools: list[str], attacks: str | None, momentum: Momentum
 ) -> "Experiment":
+    from mixtailor._references import is_reference
     from mixtailor.experiments.config import label_of
     from mixtailor.mixing.grammar import split
 
@@ -120,9 +127,10 @@ def _chosen(
         known = {label_of(item): item for item in table[key]}
         names = split(text)
         for name in names:
-            if name not in known:
-                raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))}")
-        table[key] = [known[name] for name in names]
+            if name not in known and not is_reference(name.partition("(")[0]):
+                yours = f"One of yours is written mine.py:{'Nearest' if key == 'rule' else 'Shift'}."
+                raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))} {yours}")
+        table[key] = [known.get(name, name) for name in names]
     for members in map(split, pools):
         pool = {"name": "pool", "rules": members, "label": f"MixTailor ({', '.join(members)})"}
         table["rule"] = [*table["rule"], pool]

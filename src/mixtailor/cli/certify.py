@@ -33,7 +33,7 @@ def command(
     rule: Annotated[str, typer.Option(help='A rule or pool by name, as in an experiment: "nnm >> krum(p=3)".')] = (
         "default_pool"
     ),
-    f: Annotated[int, typer.Option("--f", min=1, help="How many workers lie.")] = 2,
+    f: Annotated[int, typer.Option("--f", min=1, help="How many workers are Byzantine.")] = 2,
     attacks: Annotated[
         str, typer.Option(help="By their names in the arena, separated by commas; best response is the strongest.")
     ] = "tailored 0.1,tailored 10,ALIE 1.5",
@@ -106,7 +106,7 @@ def _rule(name: str, f: int, n: int) -> "Rule":
 def _recorded_now(
     rule: str, f: int, preset: str, states: int, resamples: int, out: Path, scale: float, data: Path | None
 ) -> Path:
-    """Train with the rule and without lies, or find that it was done before; the folder of the states."""
+    """Train with the rule and without an attack, unless that was done before; return the folder of the states."""
     from mixtailor.experiments import Experiment, run
     from mixtailor.experiments.watching import watched_runs
     from mixtailor.simulation.recorded_states import Recording

@@ -1,6 +1,7 @@
 """``mixtailor demo``."""
 
 from pathlib import Path
+from typing import Any
 
 from mixtailor.cli import _training
 from mixtailor.cli._output import Json, say
@@ -13,13 +14,15 @@ def command(
     scale: _training.Scale = 1.0,
     seeds: _training.Seeds = None,
     jobs: _training.Jobs = -1,
+    frames: _training.Frames = 10,
     as_json: Json = False,
 ) -> None:
-    """See what attacks do to training: twelve workers learn handwritten digits, two lie, then four; rule by rule."""
+    """See what attacks do: twelve workers learn handwritten digits, two are Byzantine, then four; rule by rule."""
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 
         experiment = ours("demo").changed(seeds=_training.seeds_of(seeds))
         if not as_json:
-            say("Twelve workers learn handwritten digits. Two of them lie, then four; each line is another rule.")
-        _training.carry_out(experiment, out=out, scale=scale, jobs=jobs, backend="loky", data=None, as_json=as_json)
+            say("Twelve workers learn handwritten digits. Two are Byzantine, then four; each line is another rule.")
+        options: dict[str, Any] = {"out": out, "scale": scale, "jobs": jobs, "backend": "loky", "data": None}
+        _training.carry_out(experiment, **options, as_json=as_json, frames=frames)

@@ -41,6 +41,6 @@ def command(as_json: Json = False) -> None:
     for name, where in others.items():
         say(f"{name}: registered by {where}")
     say(
-        "kappa: squared distance of the answer to the honest mean, at most kappa times the honest variance (p = 2). "
+        "kappa: squared distance of the result to the honest mean, at most kappa times the honest variance (p = 2). "
         'Pools by name: default_pool (also "mixtailor"), paper_pool; with a memory of the workers: recommended.'
     )

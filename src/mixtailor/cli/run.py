@@ -22,6 +22,7 @@ def command(
     figures: Annotated[bool, typer.Option("--figures", help="Also draw each chart as PNG and SVG.")] = False,
     states: _training.States = 0,
     resamples: _training.Resamples = 10,
+    frames: _training.Frames = 10,
     tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
@@ -42,4 +43,5 @@ def command(
             figures=figures,
             recording=Recording(states, resamples) if states else None,
             tracker=tracker,
+            frames=frames,
         )

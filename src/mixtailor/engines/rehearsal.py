@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixtailor.memory import Memory
+from mixtailor.memory import Guarded, Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SystemEntropy
 from mixtailor.rules.base import Rule
@@ -40,7 +40,7 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
     ValueError: FLTrust needs the server's own update and got none. Give it with the call, as reference=.
     """
     members: Sequence[Rule] = rule.rules if isinstance(rule, MixTailor) else (rule,)
-    if isinstance(rule, Memory):
+    if isinstance(rule, (Guarded, Memory)):
         members = rule.fresh().members(n)[0]  # what it remembers is of clients alone
     for member in members:
         parts = list(walk(member))

@@ -16,15 +16,16 @@ from mixtailor._references import digest_of, is_reference
 from mixtailor._references import loaded as found
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
-from mixtailor.mixing import SeededEntropy
+from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.plain import as_rule
-from mixtailor.simulation import PARTITIONS, RATES, Rate, Settings, Simulation
+from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Simulation
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
+from mixtailor.theory import RobustTailor
 
 if TYPE_CHECKING:
     import os
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
     from mixtailor.attacks.knowledge import Knowledge
     from mixtailor.experiments.config import Named, RunConfig
     from mixtailor.simulation import Dataset
+    from mixtailor.simulation.frames import Filming
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recorded_states import Recording
     from mixtailor.simulation.workers import Partition
     from mixtailor.trackers import Tracker
 
-__all__ = ["Objects", "check", "make_attack", "settings_of", "simulation_of"]
+__all__ = ["Objects", "check", "make_attack", "rule_of", "settings_of", "simulation_of"]
 
 _LEVELS = ("sees_all", "sees", "oblivious", "knows_pool", "knows_probabilities", "knows_draw")
 
@@ -72,7 +74,8 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
     """Raise what running the configuration would raise, as far as that can be known without data."""
     own = objects or Objects()
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
+    server = _server(config, settings) if own.rule is None else own.rule
+    rule = _target(server)
     try:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
@@ -102,6 +105,7 @@ def simulation_of(
     recording: Recording | None = None,
     tracker: Tracker | None = None,
     objects: Objects | None = None,
+    filming: Filming | None = None,
 ) -> Simulation:
     """The simulation that a configuration describes.
 
@@ -113,13 +117,15 @@ def simulation_of(
     data : path, optional
         Where the data files are.
     progress : Progress, optional
-        Who hears of its rounds.
+        Callbacks for its rounds.
     recording : Recording, optional
         How many states it records.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation.
+        Receives the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
+    filming : Filming, optional
+        Which rounds to film.
 
     Examples
     --------
@@ -134,8 +140,8 @@ def simulation_of(
         contents = tuple(digest_of(path) for path in data_files(config.data))
         loaded = _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
-    named = own.attack or make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds)
+    rule = _server(config, settings) if own.rule is None else own.rule
+    named = own.attack or make_attack(config.attack, rule=_target(rule), classes=loaded.classes, rounds=settings.rounds)
     return Simulation(
         loaded,
         build(own.model or config.model, loaded, seed=config.seed, **_whole(config.model_options)),
@@ -146,19 +152,48 @@ def simulation_of(
         folder=folder,
         progress=progress,
         tracker=tracker,
+        rollback=None if config.rollback is None else Rollback(config.rollback),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
+        **({} if filming is None else {"frames": filming}),
     )
 
 
-def _rule(config: RunConfig, settings: Settings) -> Rule:
+def rule_of(config: RunConfig, objects: Objects | None = None) -> Rule:
+    """The server's rule in a run; of a RobustTailor, the mixture whose probabilities it changes."""
+    own = None if objects is None else objects.rule
+    return _target(_server(config, settings_of(config))) if own is None else own
+
+
+def _server(config: RunConfig, settings: Settings) -> Rule | RobustTailor:
     """The server's rule; pools draw from a stream of the seed, and leave out what the number of updates forbids."""
+    if config.rule["name"] == "robust_tailor":
+        return _robust_tailor(config, settings)
     if config.rule == {"name": "lower_median"}:
         return as_rule(lower_median)
     source = SeededEntropy(config.seed).spawn("server")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRobustWarning)  # an experiment compares rules, those without a bound too
         return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
+
+
+def _robust_tailor(config: RunConfig, settings: Settings) -> RobustTailor:
+    """RobustTailor over ``rules``, by default one rule of each class of the paper's pool."""
+    options = {key: value for key, value in config.rule.items() if key not in ("name", "label")}
+    rules = options.pop("rules", ["krum", "comed", "geometric_median", "bulyan"])
+    if unknown := [key for key in options if key != "steps"]:
+        refuse(f"'robust_tailor' takes no parameter {unknown[0]!r}. {nearest(unknown[0], ['rules', 'steps'])}")
+    source = SeededEntropy(config.seed).spawn("server")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotRobustWarning)
+        pool = make_rule({"name": "pool", "rules": rules}, f=config.f, n=settings.taking_part, entropy=source)
+    assert isinstance(pool, MixTailor)
+    return RobustTailor(pool.rules, config.f, entropy=source, **options)
+
+
+def _target(server: Rule | RobustTailor) -> Rule:
+    """What an attacker takes the server for: of a RobustTailor, which public data it has is not known to others."""
+    return MixTailor(server.pool, entropy=server.entropy) if isinstance(server, RobustTailor) else server
 
 
 def lower_median(updates: torch.Tensor) -> torch.Tensor:
@@ -194,10 +229,11 @@ def make_attack(given: str | Named, *, rule: Rule, classes: int, rounds: int | N
     }
     for key in {"attack", "other"} & set(table):
         table[key] = make_attack(table[key], rule=rule, classes=classes, rounds=rounds)
-    if kind is attacks.Schedule and rounds is not None and isinstance(share := table.get("start"), float):
+    when = {attacks.Schedule: "start", attacks.Blow: "watch"}.get(kind)  # type: ignore[call-overload]  # None elsewhere
+    if when is not None and rounds is not None and isinstance(share := table.get(when), float):
         if not 0.0 <= share < 1.0:
-            refuse(f"'schedule' needs start as a round, or as a share of the rounds below 1, and got {share}.")
-        table["start"] = int(share * rounds)
+            refuse(f"{name!r} needs {when} as a round, or as a share of the rounds below 1, and got {share}.")
+        table[when] = int(share * rounds)
     if table.get("target") == "server" or ("target" in needed and "target" not in table):
         table["target"] = rule
     if "classes" in inspect.signature(kind).parameters:

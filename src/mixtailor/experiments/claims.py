@@ -79,6 +79,8 @@ class Verdict:
         The rule's value and what it was compared with.
     margin : float or None
         By how much it holds, in points; below zero, by how much it does not. None where it was not measured.
+    rounds : int or None
+        Where runs of different lengths are compared: after how many rounds, those of the shortest.
     """
 
     text: str
@@ -86,13 +88,15 @@ class Verdict:
     ours: float | None
     other: float | None
     margin: float | None
+    rounds: int | None = None
 
     @property
     def says(self) -> str:
         """The verdict in words."""
         if self.margin is None:
             return "not measured"
-        return f"holds, by {self.margin:.2f}" if self.margin >= 0 else f"does not, by {-self.margin:.2f}"
+        at = "" if self.rounds is None else f", after {self.rounds:,} rounds"
+        return f"{'holds' if self.margin >= 0 else 'does not'}, by {abs(self.margin):.2f}{at}"
 
 
 def verdicts(results: Results) -> list[Verdict]:
@@ -101,14 +105,23 @@ def verdicts(results: Results) -> list[Verdict]:
     for table in results.index["claims"]:
         claim = Claim(**{("is" if key == "is_" else key): value for key, value in table.items()})
         for panels in [claim.worst_of] if claim.worst_of else [[panel] for panel in claim.panels or _panels(results)]:
-            ours = _value(claim, results, panels, claim.rule, "worst")
-            other = _other(claim, results, claim.in_panels or panels)
+            rounds = _shortest(claim, results, panels)
+            ours = _value(claim, results, panels, claim.rule, "worst", rounds)
+            other = _other(claim, results, claim.in_panels or panels, rounds)
             margin = None
             if ours is not None and other is not None:
                 margin = ours - other - claim.by if claim.is_ == "at least" else other + claim.by - ours
             panel = f"the worst of {', '.join(panels)}" if len(panels) > 1 else panels[0]
-            found.append(Verdict(claim.text, panel, ours, other, margin))
+            found.append(Verdict(claim.text, panel, ours, other, margin, rounds if margin is not None else None))
     return found
+
+
+def _shortest(claim: Claim, results: Results, panels: list[str]) -> int | None:
+    """The length of the shortest of the runs that a claim compares; None where all are as long."""
+    names = [] if isinstance(claim.than, (int, float)) else [claim.than] if isinstance(claim.than, str) else claim.than
+    sides = [(claim.rule, panels)] + [(name, claim.in_panels or panels) for name in names]
+    lengths = {run.rounds for rule, where in sides for panel in where for run in results.chosen(rule=rule, panel=panel)}
+    return min(lengths) if len(lengths) > 1 else None
 
 
 def _panels(results: Results) -> list[str]:
@@ -143,21 +156,27 @@ def _measure(name: Measure) -> Callable[[Result], float | None]:
     return measures[name]
 
 
-def _value(claim: Claim, results: Results, panels: list[str], rule: str, pick: str) -> float | None:
+def _value(claim: Claim, results: Results, panels: list[str], rule: str, pick: str, rounds: int | None) -> float | None:
     """The mean over seeds in one panel, or the worst or best of several; None where one of them was not run."""
-    values = [results.mean(_measure(claim.measure), panel=panel, rule=rule) for panel in panels]
+    measure = _measure(claim.measure)
+
+    def cut(run: Result) -> float | None:
+        found = run if rounds is None else run.until(rounds)
+        return None if found is None else measure(found)
+
+    values = [results.mean(cut, panel=panel, rule=rule) for panel in panels]
     known = [value for value in values if value is not None]
     if len(known) < len(panels):
         return None
     return max(known) if pick == "best" else min(known)
 
 
-def _other(claim: Claim, results: Results, panels: list[str]) -> float | None:
+def _other(claim: Claim, results: Results, panels: list[str], rounds: int | None) -> float | None:
     if isinstance(claim.than, (int, float)):
         return float(claim.than)
     names = [claim.than] if isinstance(claim.than, str) else claim.than
     pick = "worst" if claim.worst_of else claim.pick
-    values = [_value(claim, results, panels, name, pick) for name in names]
+    values = [_value(claim, results, panels, name, pick, rounds) for name in names]
     known = [value for value in values if value is not None]
     if len(known) < len(names):
         return None

@@ -40,7 +40,9 @@ def thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     return early[:: max(1, step)] + late
 
 
-def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | None = None) -> Path:
+def keep_curves(
+    results: Results, folder: str | os.PathLike[str], name: str | None = None, *, unfinished: bool = False
+) -> Path:
     """Add the complete runs of an experiment to its file of curves, and return the file.
 
     Runs that are in the file already stay, unless the same run was made with at least as many rounds.
@@ -53,11 +55,18 @@ def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | No
         Where the files of curves are.
     name : str, optional
         The name of the file, without its ending; that of the experiment by default.
+    unfinished : bool
+        Keep runs that were stopped as well, each as the shorter run that it is; not where a schedule depends on the
+        number of rounds.
     """
     path = Path(folder) / f"{name or results.index['name']}.json"
     runs = {_key(run): run for run in (_read(path) if path.exists() else [])}
-    for result in results.runs:
-        if result.complete and (fresh := _plain(result))["rounds"] >= runs.get(_key(fresh), {"rounds": 0})["rounds"]:
+    ended = [
+        run if run.complete else run.until(int(run.records[-1]["round"])) if unfinished else None
+        for run in results.runs
+    ]
+    for result in filter(None, ended):
+        if (fresh := _plain(result))["rounds"] >= runs.get(_key(fresh), {"rounds": 0})["rounds"]:
             runs[_key(fresh)] = fresh
     lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in sorted(runs.values(), key=_order(results)))
     with atomic_write(path) as file:
@@ -68,8 +77,9 @@ def keep_curves(results: Results, folder: str | os.PathLike[str], name: str | No
 def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Results:
     """The results of an experiment from its file of curves.
 
-    Entries of the experiment that the file does not have are missing; without a file, all of them are. Claims and
-    numbers are those of the experiment today, not those of the day on which the runs were made.
+    A run that the file does not have is looked for in the others of the folder: experiments share runs. Entries that
+    are in none are missing. Claims and numbers are those of the experiment today, not those of the day on which the
+    runs were made.
     """
     path = Path(folder) / f"{experiment.name}.json"
     runs = _read(path) if path.exists() else []
@@ -77,6 +87,10 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     results = []
     known = {_key(run): run for run in runs}
     wanted = {(entry.panel, entry.rule, entry.attack, entry.setting, entry.config.seed): entry for entry in entries}
+    shared = {run["hash"]: run for other in sorted(Path(folder).glob("*.json")) for run in _read_if_curves(other)}
+    for key, entry in wanted.items():
+        if (found := shared.get(entry.config.hash)) is not None and known.get(key, _NO_RUN)["rounds"] < found["rounds"]:
+            known[key] = {**found, **{name: getattr(entry, name) for name in _WHERE}}
     for key, entry in wanted.items():
         if key not in known:
             continue
@@ -104,6 +118,7 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     return Results(index, results, missing)
 
 
+_NO_RUN: Mapping[str, int] = {"rounds": 0}
 _NOTHING: Mapping[str, Any] = {"drawn": {}, "median_seconds": {}, "selected": {}, "lying": {}}
 
 
@@ -131,6 +146,13 @@ def _order(results: Results) -> Any:
         return places.get(tuple(run[name] for name in _WHERE), len(places)), _key(run)
 
     return place
+
+
+def _read_if_curves(path: Path) -> list[_Run]:
+    try:
+        return _read(path)
+    except ConfigError:  # somebody else's file
+        return []
 
 
 def _read(path: Path) -> list[_Run]:

@@ -244,7 +244,7 @@ def _beside(value: Any, folder: Path, key: str = "") -> Any:
 
 
 def _unmoved(config: RunConfig) -> RunConfig:
-    """The yardstick never uses a liar's row: one run of it serves all attacks."""
+    """The omniscient server never uses a Byzantine update: one run of it serves all attacks."""
     if config.rule["name"] != "omniscient":
         return config
     return config.model_copy(update={"attack": {"name": "none"}})

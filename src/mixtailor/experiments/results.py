@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import read_bounded
+from mixtailor.experiments.journals import read_journal
 from mixtailor.simulation.description import FILE as DESCRIPTION
+from mixtailor.simulation.frames import read_frames
 from mixtailor.simulation.records import LAST, last_trained, read_records
+from mixtailor.trackers.journal import FILE as JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,6 +38,8 @@ class Result:
     records : list of dict
         Those made so far.
     complete : bool
+    frames : list of dict
+        The rounds that were filmed; see `mixtailor.simulation.frames`.
     """
 
     panel: str
@@ -45,6 +50,7 @@ class Result:
     config: dict[str, Any] = field(repr=False)
     records: list[dict[str, Any]] = field(repr=False)
     complete: bool
+    frames: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def seed(self) -> int:
@@ -67,6 +73,25 @@ class Result:
         """The mean accuracy over the first tenth of the rounds, the start apart, in percent."""
         early = [record["accuracy"] for record in self.records if 0 < record["round"] <= share * self.config["rounds"]]
         return 100.0 * fmean(early) if early else None
+
+    @property
+    def rounds(self) -> int:
+        """How long the run is."""
+        last = self.records[-1]["round"] if self.records else 0
+        return int(self.config.get("rounds", last))
+
+    def until(self, rounds: int) -> Result | None:
+        """The run as it stood after so many rounds: what a shorter run of the same configuration is.
+
+        None where a schedule of the learning rate, or an attack's start, depends on the number of rounds.
+        """
+        if rounds >= self.rounds:
+            return self
+        rate, attack = self.config.get("rate", {}), self.config.get("attack", {})
+        if rate.get("name", "constant") != "constant" or attack.get("name") == "schedule":
+            return None
+        kept = [record for record in self.records if record["round"] <= rounds]
+        return replace(self, config={**self.config, "rounds": rounds}, records=kept) if last_trained(kept) else None
 
     def microseconds(self) -> float | None:
         """The time of one aggregation: the median of each rule drawn, weighted by how often it was; no first calls.
@@ -103,8 +128,15 @@ class Results:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Results:
-        """From the folder of an experiment, which holds its ``experiment.json``, or of a single `Simulation`."""
+        """From the folder of an experiment, which holds its ``experiment.json``, of a single `Simulation`, or of a
+        server that keeps a `mixtailor.trackers.Journal`.
+        """
         where = Path(folder)
+        if not (where / "experiment.json").exists() and (where / JOURNAL).exists():
+            index, rule, config, records = read_journal(where)
+            known = bool(last_trained(records))
+            run = Result(index["title"], rule, "none", "", "", config, records, complete=False)
+            return cls(index, [run] if known else [], [])
         if not (where / "experiment.json").exists() and (where / "metrics.jsonl").exists():
             return _single(where)
         index = _index(where)
@@ -118,7 +150,8 @@ class Results:
                 missing.append({**entry, "error": why})
                 continue
             placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
-            runs.append(Result(**placed, records=records, complete=complete))
+            frames = read_frames(home, within=inside)
+            runs.append(Result(**placed, records=records, complete=complete, frames=frames))
         return cls(index, runs, missing)
 
     def failed(self) -> list[dict[str, Any]]:
@@ -165,7 +198,8 @@ def _single(folder: Path) -> Results:
         entry = {"panel": title, "rule": rule, "attack": attack, "setting": "", "hash": "", "config": config}
         return Results(index, [], [{**entry, "error": NOT_RUN}])
     complete = records[-1]["round"] == rounds
-    return Results(index, [Result(title, rule, attack, "", "", config, records, complete)], [])
+    frames = read_frames(folder)
+    return Results(index, [Result(title, rule, attack, "", "", config, records, complete, frames)], [])
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -181,8 +215,8 @@ def _index(folder: Path) -> dict[str, Any]:
     path = folder / "experiment.json"
     if not os.path.lexists(path):
         raise ValueError(
-            f"There is no experiment in {folder}: no experiment.json, and no metrics.jsonl of a single run. Give the "
-            "folder of one that was run."
+            f"There is no experiment in {folder}: no experiment.json, no metrics.jsonl of a single run, and no "
+            "journal.jsonl of a server. Give the folder of one that was run."
         )
     data = read_bounded(path, INDEX, within=folder)
     try:

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from mixtailor.experiments.building import Objects
     from mixtailor.experiments.experiment import Entry, Expanded, Experiment
     from mixtailor.experiments.watching import Watch
+    from mixtailor.simulation.frames import Filming
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.recorded_states import Recording
     from mixtailor.trackers import Tracker
 
-    _Arguments = tuple[str, dict[str, Any], str, str | None, "Recording | None", str | None, "Objects | None"]
+    _Arguments = tuple[
+        str, dict[str, Any], str, str | None, "Recording | None", str | None, "Objects | None", "Filming | None"
+    ]
 
 __all__ = ["Finished", "execute", "is_complete", "run", "run_entries", "versions"]
 
@@ -71,6 +74,7 @@ def run(
     only: Callable[[Entry], bool] | None = None,
     recording: Recording | None = None,
     tracker: str | None = None,
+    frames: int = 0,
 ) -> list[Finished]:
     """Make all runs of an experiment that are not complete yet.
 
@@ -91,13 +95,15 @@ def run(
     data : path, optional
         Where data files are.
     watch : Watch, optional
-        Who hears of the runs; `watched_runs` shows them on a terminal.
+        Callbacks for the runs; `watched_runs` shows them on a terminal.
     only : callable, optional
         Which entries to run; the others are left out of the index as well.
     recording : Recording, optional
         Gradients to record in each run, for certificates. A run that is complete without them is made once more.
     tracker : {"tensorboard", "mlflow", "wandb"}, optional
         Where the numbers of each run go as well, as a run of that tracker's.
+    frames : int
+        How many rounds to film in the runs of the first seed, for the player of the report.
 
     Examples
     --------
@@ -128,6 +134,7 @@ def run(
         watch=watch,
         recording=recording,
         tracker=tracker,
+        frames=frames,
     )
 
 
@@ -144,6 +151,7 @@ def run_entries(
     watch: Watch | None = None,
     recording: Recording | None = None,
     tracker: str | None = None,
+    frames: int = 0,
 ) -> list[Finished]:
     """Make given runs of an experiment; `objects` are what takes the place of names in a run, by its hash."""
     _write(folder / experiment.name / "experiment.json", _index(experiment, expanded.entries, expanded.left_out, scale))
@@ -158,6 +166,7 @@ def run_entries(
             waiting.append((title, config))
         else:
             finished.append(Finished(name, title, known["accuracy"], skipped=True))
+    filmed = _filmed(expanded.entries, objects, frames) if frames and waiting else {}
     arguments: list[_Arguments] = [
         (
             title,
@@ -167,6 +176,7 @@ def run_entries(
             recording,
             tracker,
             objects.get(config.hash),
+            filmed.get(config.hash),
         )
         for title, config in waiting
     ]
@@ -188,9 +198,10 @@ def execute(
     recording: Recording | None = None,
     tracker: str | None = None,
     objects: Objects | None = None,
+    filming: Filming | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
+    """Make one run to its end, from its checkpoint if there is one. An error is reported, not raised.
 
     The networks of these experiments are small and runs go side by side, so that each has one thread: the same bits
     come out whatever the number of processes.
@@ -219,6 +230,7 @@ def execute(
                     recording=recording,
                     tracker=told,
                     objects=objects,
+                    filming=filming,
                 )
                 resumed = simulation.done
                 outcome = simulation.run()
@@ -244,6 +256,29 @@ def execute(
     }
     _write(where / "summary.json", summary)
     return Finished(config.hash, title, outcome.accuracy())
+
+
+def _filmed(entries: Sequence[Entry], objects: Mapping[str, Objects], frames: int) -> dict[str, Filming]:
+    """Of the first seed of each rule and attack: how to film it, with the rules that it is compared with."""
+    from mixtailor.experiments.building import rule_of
+    from mixtailor.simulation.frames import Filming
+
+    first: dict[tuple[str, str, str, str], Entry] = {}
+    for entry in entries:
+        known = first.setdefault((entry.panel, entry.setting, entry.attack, entry.rule), entry)
+        if entry.config.seed < known.config.seed:
+            first[entry.panel, entry.setting, entry.attack, entry.rule] = entry
+    beside: dict[tuple[str, int, int], dict[str, Any]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what n and f forbid is in the index of the experiment
+        for entry in first.values():
+            shown = beside.setdefault((entry.panel, entry.config.n, entry.config.f), {})
+            if entry.rule not in shown:
+                shown[entry.rule] = rule_of(entry.config, objects.get(entry.config.hash))
+    return {
+        entry.config.hash: Filming(frames, beside[entry.panel, entry.config.n, entry.config.f])
+        for entry in first.values()
+    }
 
 
 def _recorded(

@@ -17,7 +17,7 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
-from mixtailor.storage.files.folders import files_of, is_model_folder
+from mixtailor.storage.files.folders import is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
@@ -76,6 +76,7 @@ class Opened(NamedTuple):
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
+    files = [list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows]
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
@@ -101,14 +102,17 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
     def sent(index: int) -> bytes:
-        if not _is_path(paths[index]):
-            return digest_of(paths[index])
-        if not is_model_folder(paths[index]):
-            return file_digest(paths[index])
-        try:
-            return digest_of([(part.name, file_digest(part)) for part in files_of(paths[index])])
-        except Unfit:  # an index that cannot be read, which is a fault by itself
-            return digest_of(None)
+        opened = files[index]
+        if len(opened) == 1:  # by its path, another file might be found by now
+            return opened[0].digest()
+        if opened:
+            return digest_of([(file.name, file.digest()) for file in opened])
+        path = paths[index]
+        return (
+            file_digest(path)
+            if _is_path(path) and not is_model_folder(path)
+            else digest_of(None if _is_path(path) else path)
+        )
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
     halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
-from mixtailor.memory.views import view_of
+from mixtailor.memory.views import telling, view_of
 from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
@@ -34,14 +34,32 @@ class History:
         self.key, self.decays, self.size = key, decays, size
         self.means: dict[str, Floats] = {}  # by worker, (time scales, size) in float32
         self.rounds: dict[str, int] = {}
+        self.d: int | None = None  # the coordinates of the updates, once there were some
         self._settled = False
 
     def settle(self, group: Group) -> None:
-        """Take the first process's key, once, where several processes share the coordinates of a call."""
-        if group.count > 1 and not self._settled:
+        """Where several processes share the coordinates of a call: one key, and memories of the same rounds."""
+        if group.count == 1:
+            return
+        if not self._settled:
             own = np.frombuffer(self.key.to_bytes(8, "big"), np.uint8)
             self.key = int.from_bytes(np.asarray(group.agreed(own), np.uint8).tobytes(), "big")
             self._settled = True
+        known = np.array([len(self.means), sum(self.rounds.values())]) % float(1 << 20)
+        total, _ = group.sum(np.stack([known, known**2]), False)
+        if (total[0] ** 2 != group.count * total[1]).any():  # equal on all processes only if their variance is zero
+            refuse(
+                "The memories of the ranks are not of the same rounds, so each rank would weigh its slice of the "
+                "updates differently. Restore the same state on all ranks, or make a new memory on all of them."
+            )
+
+    def check_length(self, d: int) -> None:
+        """Refuse updates of another length than before: sketches of two models cannot be compared."""
+        if self.d not in (None, d):
+            refuse(
+                f"This memory is of updates with {self.d} coordinates, and these have {d}. Make a memory for each "
+                "training, and reset() it when the model changes."
+            )
 
     def means_of(self, workers: Sequence[str]) -> Floats:
         """The running means of these workers, (time scales, n, size). A worker that is new has deviated by nothing."""
@@ -68,6 +86,7 @@ class History:
             "size": self.size,
             "workers": workers,
             "rounds": [self.rounds[name] for name in workers],
+            "d": self.d,
             "means": means,
         }
 
@@ -77,9 +96,11 @@ class History:
             key, decays, size = int(state["key"]), tuple(map(float, state["decays"])), int(state["size"])
             workers, rounds = [str(name) for name in state["workers"]], [int(count) for count in state["rounds"]]
             means = np.asarray(state["means"], np.float32)
+            d = None if state.get("d") is None else int(state["d"])  # states of earlier versions have none
         except (KeyError, TypeError, ValueError, OverflowError):
             refuse("A memory needs the state that another memory gave, and got something else.")
-        if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or min(rounds, default=1) < 1:
+        counts = [*rounds, 1 if d is None else d]
+        if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or min(counts) < 1:
             refuse("The state of a memory is damaged: its key, its names or its counts cannot be those of a memory.")
         if (decays, size) != (self.decays, self.size):
             refuse(
@@ -89,7 +110,7 @@ class History:
         shape = (len(workers), len(decays), size) if workers else (0,)
         if means.shape != shape or len(rounds) != len(workers) or not np.isfinite(means).all():
             refuse("The state of a memory is damaged: its numbers do not fit its workers.")
-        self.key = key
+        self.key, self.d = key, d
         self.means, self.rounds = dict(zip(workers, means, strict=True)), dict(zip(workers, rounds, strict=True))
 
 
@@ -104,23 +125,33 @@ class Recall:
         The name of each received update.
     suspects : bool
         Whether suspects are counted: not where an attacker only tries updates.
+
+    Attributes
+    ----------
+    lengths : array
+        After `views`: each worker's squared length in the view where it is longest. The median in each view is 1.
     """
 
     def __init__(self, history: History, workers: Sequence[str], *, suspects: bool = True) -> None:
         self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
-        self._sketches = self._means = np.zeros(0)
+        self._d = 0
+        self._sketches = self._means = self.lengths = np.zeros(0)
         self._weights: Floats | None = None
 
-    def views(self, sketches: Floats, received: Sequence[int]) -> Floats:
-        """The view of this round, and one for each time scale with this round included, V x n x n."""
+    def views(self, sketches: Floats, received: Sequence[int], d: int) -> Floats:
+        """The view of this round, and those of the time scales that tell more, V x n x n, the widest first."""
+        self.history.check_length(d)
+        self._d = d
         decays = np.array(self.history.decays)[:, None, None]
         self._names, self._sketches = [self.workers[row] for row in received], sketches
         self._means = self.history.means_of(self._names)
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         means = decays * self._means + (1.0 - decays) * now
-        return np.stack([view_of(now), *(view_of(scale) for scale in means)])
+        found = np.stack([view_of(now), *(view_of(scale) for scale in means)])
+        self.lengths = np.einsum("vii->vi", found).max(axis=0)
+        return telling(found)
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""
@@ -132,4 +163,5 @@ class Recall:
             return
         decays = np.array(self.history.decays)[:, None, None]
         deviations = self._sketches - self._weights @ self._sketches
+        self.history.d = self._d
         self.history.advance(self._names, decays * self._means + (1.0 - decays) * deviations)

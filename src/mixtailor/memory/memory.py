@@ -1,23 +1,20 @@
 """`Memory`: a rule that decides from what each worker did over many rounds."""
 
 import functools
-import io
-import json
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack, final
 
 import numpy as np
 
-from mixtailor._checks import check_count, check_fraction, listing, refuse, shown
-from mixtailor._files import atomic_write, read_bounded
+from mixtailor._checks import check_count, check_fraction, listing, refuse
 from mixtailor.intake import receive
 from mixtailor.memory.history import History, Recall
-from mixtailor.memory.remembering import Around, Remembering, check_combines
+from mixtailor.memory.keeping import Keeping
+from mixtailor.memory.remembering import Remembering, check_combines
 from mixtailor.mixing import MixTailor
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
@@ -30,13 +27,11 @@ __all__ = ["Memory"]
 
 # A worker is suspected while the filter gave it less than half of a full weight in most of about the last ten rounds.
 _PATIENCE, _SUSPECTED = 0.9, 0.75
-# Twenty times what the most workers take with the sketches and time scales that are the default.
-_MOST_BYTES = 10 << 30
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class Memory(Around):
+class Memory(Keeping):
     r"""A rule that decides from this round's updates and from what each worker did before.
 
     In one round a patient attacker and an honest worker look alike. Over many they do not: honest deviations from the
@@ -45,16 +40,16 @@ class Memory(Around):
     .. math:: m_i^{(a)} \leftarrow a \, m_i^{(a)} + (1 - a) \, S (y_i - U), \qquad
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
-    as linear sketches S of a few thousand numbers, and gives the rule several views of the workers: the inner products
-    of the present deviations, and those of the running means at each time scale a. The rule decides from these views
-    alone, and its weights are applied to the clipped updates y of this round. No update is longer than the median, so
-    one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
+    as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
+    present deviations, and those of the running means at each time scale a where these spread clearly more. The rule
+    decides from these views alone, and its weights are applied to the clipped updates y of this round. No update is
+    longer than the median, so one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
     ----------
     rule : rule
         Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
-        distances that the views have on average. A `MixTailor` of such rules is drawn each round as ever.
+        distances of the view in which workers spread most. A `MixTailor` of such rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
     size : int
@@ -89,8 +84,8 @@ class Memory(Around):
     The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
     absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
     and `load` keep it over restarts. It contains the key, so keep it as secret as the server's other secrets. One
-    memory belongs to one training: it is added to when a call has succeeded, and two calls at once are taken one after
-    the other.
+    memory belongs to one training: updates of another length are refused. It learns when a call has succeeded, and two
+    calls at once are made one after the other.
 
     The rule itself stays pure: it is given views, and keeps nothing.
     """
@@ -105,7 +100,6 @@ class Memory(Around):
     _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
 
     lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
-    outermost: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", as_rule(self.rule))
@@ -169,12 +163,16 @@ class Memory(Around):
 
     # What users call.
 
-    def __call__(self, updates: Any, **request: Unpack[RequestKeywords]) -> Any:
-        """The aggregated update; see `aggregate`."""
-        return self.aggregate(updates, **request).update
-
     def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
         """The aggregated update, with what happened; the memory learns from it. Parameters are those of any rule."""
+        result = self.aggregate_within(lambda rule: rule, updates, **request)
+        # A result is shown around, and the memory is not part of it.
+        return replace(result, rule=result.rule.rule)
+
+    def aggregate_within(
+        self, around: Callable[[Rule], Rule], updates: Any, **request: Unpack[RequestKeywords]
+    ) -> Aggregation:
+        """As `aggregate`, with another rule around this call: `Guarded` holds the result to a length by it."""
         arrival = receive(updates)
         names = Request.of(request).names(arrival.n) or range(arrival.n)
         workers = [str(name) for name in names]
@@ -182,14 +180,13 @@ class Memory(Around):
             refuse("A memory needs workers= with a different name for each update.")
         with self._mutex:
             recall = Recall(self._history, workers)
-            result = Remembering(self.rule, recall).aggregate(arrival, **request)
+            result = around(Remembering(self.rule, recall)).aggregate(arrival, **request)
             if result.update is not None:
                 recall.commit()
                 self._suspect(result, workers)
                 for name in self._suspicion.keys() - self._history.means.keys():
                     del self._suspicion[name]
-        assert isinstance(result.rule, Remembering)
-        return replace(result, rule=result.rule.rule)  # a result is shown around, and the memory is not part of it
+        return result
 
     def _suspect(self, result: Aggregation, workers: list[str]) -> None:
         found = result.facts.get("suspects")
@@ -259,26 +256,6 @@ class Memory(Around):
             self._history.restore(state)
             self._suspicion.clear()
             self._suspicion.update(suspicion)
-
-    def save(self, path: str | Path) -> None:
-        """Write the state to a file, whole or not at all. Whoever reads it knows the secret of the sketches."""
-        state = self.state()
-        means = state.pop("means")
-        text = np.frombuffer(json.dumps(state).encode(), np.uint8)
-        content = io.BytesIO()
-        np.savez(content, state=text, means=means)
-        with atomic_write(Path(path), mode=0o600) as file:
-            file.write(content.getvalue())
-
-    def load(self, path: str | Path) -> None:
-        """Continue from a file that `save` wrote."""
-        content = read_bounded(path, _MOST_BYTES)
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                state = {**json.loads(arrays["state"].tobytes()), "means": arrays["means"]}
-        except Exception:  # what a damaged archive raises is no fixed set: BadZipFile, zlib.error, TokenError, ...
-            refuse(f"{shown(path)} is not the state of a memory, or is damaged.")
-        self.restore(state)
 
 
 def _unpickled(kind: type[Memory], rule: Rule, decays: tuple[float, ...], size: int, state: dict[str, Any]) -> Memory:

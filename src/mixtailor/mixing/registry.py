@@ -24,7 +24,7 @@ __all__ = ["GROUP", "find", "listed", "make_rule", "names", "own_preaggregations
 GROUP = "mixtailor.rules"
 
 # Rules of a package above this one, by the name that users write: it is loaded when rules are looked up by name.
-_ABOVE = {"memory": "Memory", "recommended": "recommended"}
+_ABOVE = {"guarded": "Guarded", "memory": "Memory", "recommended": "recommended"}
 
 
 def own_rules() -> dict[str, type[Rule]]:

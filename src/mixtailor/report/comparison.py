@@ -105,6 +105,7 @@ def compare(
     title: str | None = None,
     jobs: int = -1,
     backend: str = "loky",
+    frames: int = 10,
     **training: Any,
 ) -> Comparison:
     """Train with every rule under every attack, and compare.
@@ -137,6 +138,8 @@ def compare(
         Of the page.
     jobs, backend
         As for `mixtailor.experiments.run`: one process for each core by default.
+    frames : int
+        How many rounds of each first seed to film for the player of the report; 0 for none.
     **training
         Other keys of `mixtailor.experiments.RunConfig`: ``rounds``, ``batch``, ``learning_rate`` and so on.
 
@@ -177,7 +180,7 @@ def compare(
     experiment = Experiment(title=heading, name=name)
     with watched_runs() as watch:
         finished = run_entries(
-            experiment, expanded, Path(out), objects=objects, jobs=jobs, backend=backend, watch=watch
+            experiment, expanded, Path(out), objects=objects, jobs=jobs, backend=backend, watch=watch, frames=frames
         )
     failed = {done.error: done for done in finished if done.error}
     if len(failed) and all(done.error for done in finished):

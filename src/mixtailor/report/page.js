@@ -1,18 +1,5 @@
-"use strict";
-(() => {
-  const shown = JSON.parse(document.getElementById("data").textContent);
-  const colour = (rule) => (shown.looks[rule] || { colour: "#64748b" }).colour;
-  const dash = (rule) => shown.looks[rule].dash.join(" ");
-  const hidden = new Set();
-
-  const make = (name, attributes = {}, ...children) => {
-    const svg = ["svg", "path", "line", "text", "polyline", "rect", "circle", "g"].includes(name);
-    const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    node.append(...children);
-    return node;
-  };
-
+// Legend, charts, tables: everything but the player.
+const drawPage = () => {
   const refresh = () => {
     for (const node of document.querySelectorAll("[data-rule]"))
       node.toggleAttribute("data-off", hidden.has(node.dataset.rule));
@@ -28,16 +15,11 @@
     button.addEventListener("click", () => {
       hidden.has(rule) ? hidden.delete(rule) : hidden.add(rule);
       redraw();
+      if (kept.resize) kept.resize();
     });
     legend.append(button);
   }
 
-  const tip = document.getElementById("tip");
-  const put = (box, left, top) => {
-    box.hidden = false;
-    box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
-    box.style.top = `${Math.max(4, Math.min(top, innerHeight - box.offsetHeight - 8))}px`;
-  };
   const LEFT = 46, BOTTOM = 38, STRIP = 12, HIGH = 240;
   const scale = document.querySelector("#scale select");
 
@@ -153,22 +135,6 @@
     return make("figure", {}, make("figcaption", {}, chart.short), svg);
   };
 
-  // Terms: hover, focus and tap show the meaning; Escape, leaving and a tap elsewhere hide it.
-  const meaning = document.getElementById("meaning");
-  const explain = (button) => {
-    meaning.textContent = document.getElementById(button.getAttribute("aria-describedby")).textContent;
-    const box = button.getBoundingClientRect();
-    put(meaning, box.left, box.bottom + 6);
-  };
-  for (const button of document.querySelectorAll(".term")) {
-    for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, () => explain(button));
-    for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, (event) => {
-      if (event.pointerType !== "touch") meaning.hidden = true;
-    });
-  }
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") meaning.hidden = true; });
-  document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".term")) meaning.hidden = true; });
-
   // With many charts one is shown at a time.
   const FEW = 8;
   const choose = (label, titles, show) => {
@@ -194,10 +160,7 @@
     }
     refresh();
   };
-  if (home) {
-    scale.addEventListener("change", redraw);
-    addEventListener("resize", redraw);
-  }
+  if (home) scale.addEventListener("change", redraw);
   if (home && picked !== null) choose(document.getElementById("pick"), shown.charts.map((chart) => chart.short), (k) => {
     picked = k;
     redraw();
@@ -280,5 +243,13 @@
       document.getElementById("standings").replaceChildren(...standings(told[k].accounts[rule]));
       document.getElementById("accounts").replaceChildren(listed(told[k].accounts[rule]));
     }));
+  kept.redraw = redraw;
   redraw();
-})();
+};
+
+const draw = () => {
+  drawPage();
+  drawPlayer(shown);
+  explainTerms();
+};
+draw();

@@ -15,7 +15,10 @@ from mixtailor.report.terms import TERMS, explained
 if TYPE_CHECKING:
     import os
 
-__all__ = ["write"]
+__all__ = ["rendered", "write"]
+
+SCRIPTS = ("base.js", "player.js", "page.js")
+STYLES = ("page.css", "player.css")
 
 
 def write(folder: str | os.PathLike[str]) -> Path:
@@ -29,28 +32,35 @@ def write(folder: str | os.PathLike[str]) -> Path:
     Returns
     -------
     Path
-        The page. It holds everything that it shows, and asks nobody for more.
+        The page. It holds everything that it shows, and loads nothing else.
     """
+    text = rendered(Results.load(folder))
+    path = Path(folder) / "report.html"
+    with atomic_write(path) as file:
+        file.write(text.encode())
+    return path
+
+
+def rendered(results: Results, *, live: bool = False) -> str:
+    """The text of the page; a live one asks the server that it came from for changes."""
     try:
         import jinja2
     except ImportError as error:
         raise MissingPackageError("The report", "jinja2", "report") from error
-    shown = summary(Results.load(folder))
+    shown = summary(results)
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["heat"] = _heat
     environment.filters["explained"] = explained
     environment.filters["percent"] = lambda value: "" if value is None else f"{value:.1f}"
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     page = environment.from_string(_part("page.html"))
-    # Both parts are ours; whatever came from an experiment is escaped where it is used.
-    text = page.render(
-        shown=shown, terms=TERMS, known=set, style=_markup(_part("page.css")), script=_markup(_part("page.js"))
-    )
-    path = Path(folder) / "report.html"
-    with atomic_write(path) as file:
-        file.write(text.encode())
-    return path
+    # Scripts and styles are ours; whatever came from an experiment is escaped where it is used.
+    scripts = [*SCRIPTS, *(["live.js"] if live else [])]
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_part, scripts)) + "})();"
+    style = "\n".join(map(_part, STYLES))
+    return page.render(shown=shown, terms=TERMS, known=set, live=live, style=_markup(style), script=_markup(script))
 
 
 def _heat(value: float | None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mixtailor.experiments.claims import numbers_beside, verdicts
 from mixtailor.experiments.worst import groups, worst_cases
 from mixtailor.report.looks import class_of, looks, mixes, plain_rule
+from mixtailor.report.player import fresh_looks, player
 from mixtailor.report.sights import sights
 from mixtailor.report.story import story
 from mixtailor.rules import Reputation
@@ -63,10 +64,10 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> short_titles(["Two lie: zero", "Two lie: mimic"])
+    >>> short_titles(["Two Byzantine: zero", "Two Byzantine: mimic"])
     ['zero', 'mimic']
-    >>> short_titles(["Two lie: zero", "Four lie: zero"])
-    ['Two lie: zero', 'Four lie: zero']
+    >>> short_titles(["Two Byzantine: zero", "Four Byzantine: zero"])
+    ['Two Byzantine: zero', 'Four Byzantine: zero']
     """
     panels = {title.rpartition(": ")[0] for title in titles}
     return [title.rpartition(": ")[2] for title in titles] if len(titles) > 1 and len(panels) == 1 else list(titles)
@@ -75,16 +76,18 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
     """Rounds, seeds and scale: what every figure has to say of itself. Of some runs, or of all."""
     own = results.runs if runs is None else runs
+    if "server" in results.index:
+        return f"{results.index['server']['rounds']:,} rounds"
     rounds = sorted({int(run.config["rounds"]) for run in own})
     seeds = sorted({run.seed for run in own})
-    told = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
+    parts = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
     if "scale" in results.index:
-        told.append(f"scale {results.index['scale']:g}")
+        parts.append(f"scale {results.index['scale']:g}")
     unfinished, panels = sum(not run.complete for run in own), {run.panel for run in own}
     missing = sum(runs is None or entry["panel"] in panels for entry in results.missing)
     if "scale" in results.index and (unfinished or missing):
-        told.append(f"{unfinished} runs unfinished, {missing} missing")
-    return ", ".join(told)
+        parts.append(f"{unfinished} runs unfinished, {missing} missing")
+    return ", ".join(parts)
 
 
 def averaged(results: Results) -> str:
@@ -131,7 +134,8 @@ def summary(results: Results) -> dict[str, Any]:
             }
         )
     tables = []
-    for group in groups(results):
+    served = results.index.get("server")  # of a server nobody knows who attacked, and there is nothing to compare
+    for group in groups(results) if served is None else []:
         cells = [[_rounded(group.mean(rule, attack)) for attack in group.attacks] for rule in group.rules]
         worst = [{**vars(case)} for case in worst_cases(group)]
         tables.append(
@@ -139,15 +143,20 @@ def summary(results: Results) -> dict[str, Any]:
         )
     times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
+    known = {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()}
+    played = player((item["short"], chart.runs) for item, chart in zip(shown, made, strict=True))
     whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
         "caption": caption(results),
         "averaged": averaged(results),
-        "story": story(results),
+        "story": story(results) if served is None else [],
         "rules": results.rules(),
         "references": [rule for rule in results.rules() if class_of(results.chosen(rule=rule)) == "Omniscient"],
-        "looks": {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()},
+        "looks": {**known, **fresh_looks(played, known)},
+        "player": played,
+        "server": served,
+        "progress": _progress(results),
         "seeds": results.seeds(),
         "charts": shown,
         "groups": tables,
@@ -169,6 +178,13 @@ def summary(results: Results) -> dict[str, Any]:
         ],
     }
     return {**whole, "see": sights(whole)}
+
+
+def _progress(results: Results) -> dict[str, int]:
+    """How many runs are complete, under way, waiting and failed."""
+    done, failed = sum(run.complete for run in results.runs), len(results.failed())
+    waiting = len(results.missing) - failed
+    return {"done": done, "running": len(results.runs) - done, "waiting": waiting, "failed": failed}
 
 
 def _title(key: tuple[str, str, str], in_panel: int) -> str:
@@ -222,7 +238,7 @@ def _strips(runs: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
-    """Of the first seed: how often each worker was chosen by the rules that choose, and who lied how often."""
+    """Of the first seed: how often each worker was chosen by the rules that choose, and who was Byzantine how often."""
     seed = min(run.seed for run in runs)
     rows = []
     lying: Counter[str] = Counter()
@@ -247,7 +263,7 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
 
 
 def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:
-    """Of the first seed and each rule: what its server could know of every worker, and who lied."""
+    """Of the first seed and each rule: what its server could know of every worker, and who was Byzantine."""
     seed = min(run.seed for run in runs)
     found = []
     for run in (run for run in runs if run.seed == seed):

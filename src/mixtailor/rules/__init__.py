@@ -3,6 +3,7 @@
 from mixtailor.rules.aggregation import Aggregation, Quarantined
 from mixtailor.rules.aksel import Aksel
 from mixtailor.rules.base import Rule
+from mixtailor.rules.bounded import Bounded
 from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
@@ -37,6 +38,7 @@ __all__ = [
     "SMEA",
     "Aggregation",
     "Aksel",
+    "Bounded",
     "Bulyan",
     "CenteredClipping",
     "Comed",

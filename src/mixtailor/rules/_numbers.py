@@ -13,7 +13,7 @@ from mixtailor.rules.request import KeySource, Request
 from mixtailor.updates import Call, Combination
 from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen, seen
 
-__all__ = ["weights_from_numbers"]
+__all__ = ["decided_from_numbers", "weights_from_numbers"]
 
 COMBINING = "Krum, CAF, GeometricMedian() and others, and NNM before them, decide from numbers between the updates."
 
@@ -22,6 +22,13 @@ def weights_from_numbers(
     rule: Any, distances: Any, products: Any, norms: Any, entropy: KeySource | None = None
 ) -> Floats:
     """What `Rule.weights` returns. (The rule is typed loosely: this module is below `Rule`.)"""
+    return decided_from_numbers(rule, distances, products, norms, entropy)[0]
+
+
+def decided_from_numbers(
+    rule: Any, distances: Any, products: Any, norms: Any, entropy: KeySource | None = None
+) -> tuple[Floats, Any]:
+    """The weights, and the rule that decided: of a pool, the one that was drawn."""
     asks = rule.asks()
     if distances is not None and not isinstance(distances, Mapping):
         distances = {next(iter(asks.norms)) if len(asks.norms) == 1 else 2.0: distances}
@@ -38,4 +45,4 @@ def weights_from_numbers(
     found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
     if found is None:
         refuse(f"{plan.rule!r} computes each coordinate by itself, so that no weights make its result. {COMBINING}")
-    return np.array(found)
+    return np.array(found), plan.rule

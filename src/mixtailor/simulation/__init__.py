@@ -1,5 +1,6 @@
 """Training under attack: data, partitions, models, workers, the rounds."""
 
+from mixtailor.simulation.asynchronous import Asynchronous, Clock, Progressed
 from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
 from mixtailor.simulation.cifar import read_cifar
@@ -11,6 +12,7 @@ from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.idx import read_idx
 from mixtailor.simulation.local import LocalTraining
 from mixtailor.simulation.models import MODELS, build, cnn, large_cnn, logistic, mlp, small_cnn
+from mixtailor.simulation.outcome import Outcome
 from mixtailor.simulation.own import as_dataset, read_data
 from mixtailor.simulation.partitions import PARTITIONS, by_label, dirichlet, iid, shards, similarity
 from mixtailor.simulation.progress import watched
@@ -18,16 +20,19 @@ from mixtailor.simulation.published import data_folder
 from mixtailor.simulation.randomness import seeded
 from mixtailor.simulation.rates import RATES, Constant, Cosine, Inverse, Rate, Steps
 from mixtailor.simulation.recorded_states import Recorder, read_states
+from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
-from mixtailor.simulation.training import Outcome, Simulation
+from mixtailor.simulation.training import Simulation
 
 __all__ = [
     "DATASETS",
     "MODELS",
     "PARTITIONS",
     "RATES",
+    "Asynchronous",
     "Batches",
+    "Clock",
     "Constant",
     "Cosine",
     "DataError",
@@ -37,8 +42,10 @@ __all__ = [
     "Layout",
     "LocalTraining",
     "Outcome",
+    "Progressed",
     "Rate",
     "Recorder",
+    "Rollback",
     "Settings",
     "Simulation",
     "Steps",

@@ -1,4 +1,4 @@
-"""Who lies in a round, and what the liars send."""
+"""Which workers are Byzantine in a round, and what they send."""
 
 from __future__ import annotations
 
@@ -91,6 +91,8 @@ class Adversary:
         round: int,
         model: torch.Tensor | None = None,
         workers: tuple[Sequence[int], Sequence[int]] | None = None,
+        *,
+        sound: bool = False,
     ) -> tuple[torch.Tensor, Mapping[str, object]]:
         """The `count` rows that the Byzantine workers send, and what the attack found.
 
@@ -102,6 +104,7 @@ class Adversary:
         Where workers send models, `model` is the one that the server sent them, w0: the attack works on the
         differences to it, so that a tailored row is ``w0 - epsilon (w - w0)`` with w the mean of the honest models.
         `workers` are the honest and the Byzantine workers of the round, for attacks on a server that knows them.
+        `sound` says that all honest rows are known to be finite.
         """
         if self.attack is None:
             assert own is not None
@@ -110,12 +113,12 @@ class Adversary:
             differences = None if own is None else own - model
             changes, facts = self.rows(honest - model, differences, count, round, workers=workers)
             return changes + model, facts
-        finite = None if bool(torch.isfinite(honest.sum())) else torch.isfinite(honest).all(1)
-        sound = honest if finite is None else honest[finite]
-        used = count if self.attack.alone else min(count, len(sound) - 1)
-        apart = len(sound) < len(honest) and len(sound) + used < self.attack.least_rows()
+        finite = None if sound or bool(torch.isfinite(honest.sum())) else torch.isfinite(honest).all(1)
+        usable = honest if finite is None else honest[finite]
+        used = count if self.attack.alone else min(count, len(usable) - 1)
+        apart = len(usable) < len(honest) and len(usable) + used < self.attack.least_rows()
         if used < self.attack.least_f() or apart:
-            return sound.mean(0, keepdim=True).expand(count, -1), {}
+            return usable.mean(0, keepdim=True).expand(count, -1), {}
         names = None
         if workers is not None:
             kept = (
@@ -123,7 +126,7 @@ class Adversary:
             )
             names = [*kept, *workers[1][:used]]
         made = self.attack.craft(
-            sound,
+            usable,
             used,
             own=None if own is None else own[:used],
             state=self.memory,
@@ -136,20 +139,38 @@ class Adversary:
         return rows, made.facts
 
     def observe(self, answer: torch.Tensor) -> None:
-        """The server's answer of this round, which everybody sees."""
+        """The server's result of this round, which all workers see."""
         observe = getattr(self.memory, "observe", None)
         if observe is not None:
             observe(answer)
 
 
 def placed(
-    workers: tuple[int, ...], byzantine: tuple[int, ...], honest: torch.Tensor, wrong: torch.Tensor
+    workers: tuple[int, ...],
+    byzantine: tuple[int, ...],
+    honest: torch.Tensor,
+    wrong: torch.Tensor,
+    room: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """All rows of a round, in the order of the workers."""
+    """All updates of a round, in the order of the workers.
+
+    Where `room`, a buffer with a row for each worker, begins with the honest updates, those behind a Byzantine worker
+    are moved inside it, and nothing is allocated.
+    """
     wrong, present = wrong.to(honest.dtype), set(byzantine)
+    places = [place for place, worker in enumerate(workers) if worker in present]
+    if room is not None and places and len(room) == len(workers) and room.data_ptr() == honest.data_ptr():
+        # From the end: a row moves only to a place behind its own, whose row has moved before.
+        end = len(workers)
+        for i, place in reversed(list(enumerate(places))):
+            for row in range(end - 1, place, -1):
+                room[row].copy_(room[row - i - 1])
+            room[place].copy_(wrong[i])
+            end = place
+        return room
     pieces, start = [], 0
     # Runs of honest rows are copied whole: assignment through a mask takes three times as long.
-    for i, place in enumerate(place for place, worker in enumerate(workers) if worker in present):
+    for i, place in enumerate(places):
         pieces += [honest[start : place - i], wrong[i : i + 1]]
         start = place - i
     return torch.cat([*pieces, honest[start:]])

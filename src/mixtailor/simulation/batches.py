@@ -17,7 +17,7 @@ __all__ = ["Batches"]
 
 
 class Batches:
-    """Batches of the workers' own examples, each example once per epoch, in an order drawn anew for each epoch.
+    """Batches of the workers' own examples, each example once per epoch, in an order drawn again for each epoch.
 
     Worker i reads an endless sequence: its examples in one random order, then in another. Batch number t is the t-th
     run of `size` of them, so a batch may end one epoch and begin the next, and a worker with fewer examples than
@@ -56,8 +56,13 @@ class Batches:
         """The indices ``(workers, size)`` of batch `number` of all workers, or of those named."""
         chosen = range(len(self.parts)) if workers is None else workers
         batch = np.empty((len(chosen), self.size), np.int64)
+        start = number * self.size
         for row, worker in enumerate(chosen):
-            self._fill(batch[row], worker, number * self.size)
+            epoch, place = divmod(start, len(self.parts[worker]))
+            if place + self.size <= len(self.parts[worker]):
+                batch[row] = self._order(worker, epoch)[place : place + self.size]
+            else:
+                self._fill(batch[row], worker, start)
         return batch
 
     def _fill(self, row: npt.NDArray[np.int64], worker: int, position: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -164,11 +165,16 @@ class Dataset:
     def _normalise(self, raw: torch.Tensor, *, fresh: bool) -> torch.Tensor:
         if self.unit == 1.0 and self.mean == (0.0,) and self.deviation == (1.0,):
             return raw.to(torch.float32)
+        factor, shift = self._scaling
+        return raw.to(torch.float32, copy=not fresh).mul_(factor).sub_(shift)
+
+    @cached_property  # as tensors once: a small batch is made in less time than they are
+    def _scaling(self) -> tuple[torch.Tensor, torch.Tensor]:
+        raw = self.train_inputs
         deviation = torch.tensor(self.deviation, dtype=torch.float32, device=raw.device)
         mean = torch.tensor(self.mean, dtype=torch.float32, device=raw.device)
         across = (-1,) + (1,) * (raw.ndim - 2) if len(self.mean) > 1 else (-1,)
-        scaled = raw.to(torch.float32, copy=not fresh)
-        return scaled.mul_((1.0 / (self.unit * deviation)).view(across)).sub_((mean / deviation).view(across))
+        return (1.0 / (self.unit * deviation)).view(across), (mean / deviation).view(across)
 
 
 def _tensor(name: str, part: str, kind: str, given: object) -> torch.Tensor:

@@ -29,7 +29,7 @@ MEMORY = 2**29  # bytes that the workers computed together may take
 class WorkerGradients:
     """Each worker's gradient of its own mean loss on its own batch, as the rows of a matrix.
 
-    Three ways, with the same answer up to rounding; the first that fits is taken:
+    Three ways, with the same result up to rounding; the first that fits is taken:
 
     - ``"layers"``: one forward and backward pass over everybody's examples, in which each layer's weight gradient is
       formed for each worker. For (nested) `torch.nn.Sequential` of common layers.
@@ -62,7 +62,7 @@ class WorkerGradients:
     -----
     Dropout differs between workers and examples. It draws from torch's global generator, which is set from `seed` for
     the call and put back: the same seed, weights, batches, method and chunk give the same bits on a CPU with the same
-    number of threads. Methods consume randomness in different orders, so with dropout their answers differ as two
+    number of threads. Methods consume randomness in different orders, so with dropout their results differ as two
     draws do.
     """
 
@@ -238,7 +238,7 @@ class WorkerGradients:
         """How many workers fit in `MEMORY`: a function of shapes alone, since it decides how dropout's draws fall."""
         shape = inputs.shape[1:]
         if shape not in self._numbers:
-            with seeded(0, inputs.device):  # measured anew in a resumed run, which must draw the same afterwards
+            with seeded(0, inputs.device):  # measured again in a resumed run, which must draw the same afterwards
                 per_example = _activations(self._model, inputs[0, :1])
             # Values and their slopes; a gradient and what vmap makes before it is copied to its row.
             self._numbers[shape] = 2 * per_example * shape[0] + 2 * self.layout.d

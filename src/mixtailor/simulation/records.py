@@ -25,6 +25,7 @@ LONGEST = 256 << 20  # bytes that records may have: a million evaluations of a s
 
 Record = dict[str, Any]
 
+STEPPED_BACK = "stepped back"
 LAST = 5  # evaluations that the accuracy of a run is the mean of
 
 
@@ -56,7 +57,7 @@ class Tally:
     lying : Counter
         How often each worker was Byzantine.
     byzantine_weight : float
-        The sum over rounds of the weight that Byzantine rows had in the answer, where it is a combination of rows.
+        The sum over rounds of the weight that Byzantine rows had in the result, where it is a combination of rows.
     reputation : Reputation
         The account of every worker. Distances that cost a reading are asked for where `rows` are given.
     """
@@ -102,6 +103,12 @@ class Tally:
         size = facts.get("epsilon", facts.get("size"))
         if isinstance(size, (int, float)):
             self.sizes[f"{size:.3g}"] += 1
+
+    def stepped_back(self) -> str:
+        """Count a round in which the server stepped back; what stands in place of a rule's name."""
+        self.rounds += 1
+        self.drawn[STEPPED_BACK] += 1
+        return STEPPED_BACK
 
     def timed(self, rule: str, seconds: float, *, first: bool) -> None:
         """Count the time of one call. A first call has no part in the medians: it may compile."""
@@ -228,7 +235,7 @@ def _parsed(content: bytes, path: Path) -> list[Record]:
 
 
 def _alike(one: bytes, other: bytes) -> bool:
-    """Whether two lines tell the same but for the time that it took."""
+    """Whether two lines are the same except for the time they took."""
     try:
         return bool(_timeless(json.loads(one)) == _timeless(json.loads(other)))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The server: the weights, and the step that it takes with a rule's answer."""
+"""The server: the weights, and the step that it takes with a rule's result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Server"]
 
 
 class Server:
-    """Weights and velocity; `step` moves them by an answer.
+    """Weights and velocity; `step` moves them by a result.
 
     Parameters
     ----------

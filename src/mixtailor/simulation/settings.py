@@ -30,7 +30,7 @@ class Settings:
     n : int
         How many workers there are.
     byzantine : int
-        How many of them really are Byzantine, which may differ from the f that the rule was told.
+        How many of them really are Byzantine, which may differ from the f of the rule.
     rounds : int
         How many steps the server takes.
     batch : int
@@ -49,10 +49,10 @@ class Settings:
     worker_momentum : float
         beta of the workers' own momentum, ``m_i <- beta m_i + (1 - beta) g_i``, of which they send m_i.
     identities : {"fixed", "changing"} or int
-        Whether the same workers lie throughout, others in each round, or others every so many rounds. Which ones is
-        drawn from the seed.
+        Whether the same workers are Byzantine in all rounds, others in each round, or others every so many rounds.
+        Which ones is drawn from the seed.
     participation : float
-        The share of workers, drawn anew, that take part in a round.
+        The share of workers, drawn again, that take part in a round.
     spread : {"all", "honest"}
         Whether Byzantine workers hold a part of the data too, or all examples go to the honest ones.
     sends : {"gradients", "deltas", "models"}

@@ -1,5 +1,6 @@
 """Theory: when a rule or a mixture of rules holds, as formulas with their assumptions."""
 
+from mixtailor.theory.asynchronous import WeightedShare, majority_risk, weighted_share, zeno_score
 from mixtailor.theory.bounds import (
     Breakdown,
     C,
@@ -13,7 +14,7 @@ from mixtailor.theory.bounds import (
 )
 from mixtailor.theory.certificate import AttackVerdict, Certificate, RuleVerdict
 from mixtailor.theory.certify import certify
-from mixtailor.theory.clusters import EffectiveSize, cluster_answers, cluster_products
+from mixtailor.theory.clusters import EffectiveSize, cluster_products, cluster_results
 from mixtailor.theory.coefficients import (
     KrumBounds,
     Overstated,
@@ -36,6 +37,7 @@ from mixtailor.theory.effective import effective_size
 from mixtailor.theory.estimates import Estimate, Interval, estimate
 from mixtailor.theory.game import Solution, no_regret, payoff, solve
 from mixtailor.theory.harden import Hardened, harden, judge
+from mixtailor.theory.heterogeneity import HeterogeneityBound, heterogeneity_bound
 from mixtailor.theory.intersections import (
     LambdaIntersection,
     comed_lambda_bound,
@@ -44,6 +46,7 @@ from mixtailor.theory.intersections import (
 )
 from mixtailor.theory.kappa import KappaBound, kappa_lower_bound
 from mixtailor.theory.moments import Moments, estimate_moments, moment_constant
+from mixtailor.theory.one_round import OneRound, one_round
 from mixtailor.theory.robust_tailor import RobustTailor
 from mixtailor.theory.sampling import f_for_sampling, least_sample, local_error, sampling_failure
 from mixtailor.theory.schedules import PowerSchedule, StepSizes, check_step_sizes
@@ -58,6 +61,7 @@ __all__ = [
     "EffectiveSize",
     "Estimate",
     "Hardened",
+    "HeterogeneityBound",
     "Interval",
     "KappaBound",
     "KrumBound",
@@ -66,6 +70,7 @@ __all__ = [
     "LambdaIntersection",
     "MixtureCondition",
     "Moments",
+    "OneRound",
     "Overstated",
     "PoolCost",
     "PowerSchedule",
@@ -75,12 +80,13 @@ __all__ = [
     "State",
     "StepSizes",
     "UnequalMixture",
+    "WeightedShare",
     "blanchard_factor",
     "breakdown",
     "certify",
     "check_step_sizes",
-    "cluster_answers",
     "cluster_products",
+    "cluster_results",
     "comed_lambda_bound",
     "compare_krum_bounds",
     "convergence_condition",
@@ -90,6 +96,7 @@ __all__ = [
     "estimate_moments",
     "f_for_sampling",
     "harden",
+    "heterogeneity_bound",
     "judge",
     "kappa_lower_bound",
     "krum_beta",
@@ -99,10 +106,12 @@ __all__ = [
     "lambda_intersection",
     "least_sample",
     "local_error",
+    "majority_risk",
     "mixture_condition",
     "moment_constant",
     "multi_krum_coefficient",
     "no_regret",
+    "one_round",
     "overstated_f",
     "payoff",
     "pool_cost",
@@ -110,4 +119,6 @@ __all__ = [
     "sampling_failure",
     "solve",
     "unequal_mixture",
+    "weighted_share",
+    "zeno_score",
 ]

@@ -49,7 +49,7 @@ def dimension_factor(d: int, p: float) -> float:
 
 
 def C(n: int, f: int) -> float:
-    r"""The part of the paper's bound that depends on how many workers lie.
+    r"""The part of the paper's bound that depends on the share of Byzantine workers.
 
     .. math:: C(n, f) = 1 + \frac{2f}{n - 2f - 2}
 
@@ -114,7 +114,7 @@ def krum_coefficient(n: int, f: int, d: int = 1, p: float = 2.0) -> float:
     .. math:: \kappa = \left( \sqrt{d^{|1 - 2/p|} \frac{2h(h - 2)}{(h - 1) a}} + \sqrt{\frac{h - a}{a}} \right)^2,
         \qquad h = n - f, \quad a = n - 2f - 1
 
-    Whatever the f other rows hold, the answer U satisfies the inequality of `published_krum_coefficient` with it.
+    Whatever the f other rows hold, the result U satisfies the inequality of `published_krum_coefficient` with it.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class KrumBound:
 
     @property
     def needed_gradient(self) -> float:
-        """The norm that grad F must exceed for the proved bound to say that the answer descends.
+        """The norm that grad F must exceed for the proved bound to say that the result descends.
 
         All vectors within the bound of grad F have a positive inner product with it exactly if
         ``|grad F|^2 > bound``.
@@ -190,7 +190,7 @@ class KrumBound:
         return math.sqrt(self.proved)
 
     def is_vacuous(self, gradient_norm: float) -> bool:
-        """Whether the proved bound leaves room for an answer that does not descend at this ``|grad F|``."""
+        """Whether the proved bound leaves room for a result that does not descend at this ``|grad F|``."""
         return at_least("KrumBound.is_vacuous", "gradient_norm", gradient_norm, 0.0) <= self.needed_gradient
 
     def __str__(self) -> str:
@@ -278,14 +278,14 @@ def krum_bound(n: int, f: int, d: int, *, sigma: float, delta: float | None = No
 
 @dataclass(frozen=True)
 class Breakdown:
-    """How many of n rows a rule withstands: `f` rows, a share `fraction` of all."""
+    """How many of n rows a rule tolerates: `f` rows, a share `fraction` of all."""
 
     n: int
     f: int
     fraction: float
 
     def __str__(self) -> str:
-        return f"withstands {self.f} of {self.n} rows ({self.fraction:.1%})"
+        return f"tolerates {self.f} of {self.n} rows ({self.fraction:.1%})"
 
 
 def breakdown(n: int, rows_needed: Callable[[int], int]) -> Breakdown:
@@ -305,7 +305,7 @@ def breakdown(n: int, rows_needed: Callable[[int], int]) -> Breakdown:
     Krum needs 2f + 3 rows and Bulyan 4f + 3.
 
     >>> print(breakdown(12, lambda f: 2 * f + 3))
-    withstands 4 of 12 rows (33.3%)
+    tolerates 4 of 12 rows (33.3%)
     >>> breakdown(12, lambda f: 4 * f + 3).f
     2
 

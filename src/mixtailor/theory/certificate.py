@@ -31,7 +31,7 @@ class RuleVerdict:
     swept : tuple of float
         The same, the largest over all sizes of the attack.
     bounded : bool
-        Whether the answer stops growing with the attack's size.
+        Whether the result stops growing with the attack's size.
     """
 
     rule: str

@@ -22,7 +22,7 @@ __all__ = ["certify"]
 MOMENTS = (2, 3, 4)
 # The fourth power of a length is to be a number; float32 ends before this.
 _FARTHEST = 1e75
-_GROWS = 0.1  # a power of the attack's size with which a bounded answer does not grow
+_GROWS = 0.1  # a power of the attack's size with which a bounded result does not grow
 
 
 def certify(
@@ -39,11 +39,11 @@ def certify(
 
     .. math:: E[U]^\top \nabla F > 0, \qquad E \lVert U \rVert^r \le K_r E \lVert G \rVert^r, \quad r = 2, 3, 4
 
-    At each state every attack is played against every resample, and every rule answers. The first condition is judged
-    by bootstrap intervals of the mean over resamples, at each state. For the second, the rows of each attack are made
-    longer, up to the largest number of their type: a ratio at one size shows nothing. The verdict is "broken" where
-    the mixture's interval is below zero at some state or a rule's answer grows with the attack without end, "holds on
-    these states" where all intervals are above zero, and "not shown" where one contains zero.
+    At each state every attack is played against every resample, and every rule is applied. The first condition is
+    judged by bootstrap intervals of the mean over resamples, at each state. For the second, the rows of each attack are
+    made longer, up to the largest number of their type: a ratio at one size shows nothing. The verdict is "broken"
+    where the mixture's interval is below zero at some state or a rule's result grows with the attack without end,
+    "holds on these states" where all intervals are above zero, and "not shown" where one contains zero.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def certify(
 
 @dataclass(frozen=True, eq=False)
 class _Played:
-    """What all rules answered at one state: resamples x rules, and sizes x rules."""
+    """The results of all rules at one state: resamples x rules, and sizes x rules."""
 
     products: Floats
     lengths: Floats
@@ -151,7 +151,7 @@ def _play(attack: Attack, mixture: MixTailor, state: State, f: int, seed: tuple[
 
 
 def _sweep(trials: Trials, points: Sequence[Point], here: Round) -> tuple[Floats, Floats]:
-    """The lengths of all answers when the attack's rows grow to the end of their type: sizes x rules."""
+    """The lengths of all results when the attack's rows grow to the end of their type: sizes x rules."""
     honest = here.scene.honest
     distinct = list(dict.fromkeys(points))
     largest = float(honest.beside(*distinct).norms(math.inf)[honest.n :].max())
@@ -256,7 +256,7 @@ def _together(verdicts: set[Verdict]) -> Verdict:
 
 
 def _stops(sizes: Floats, lengths: Floats) -> bool:
-    """Whether the answer has stopped growing in the upper half of the sizes, on the scale of logarithms."""
+    """Whether the result has stopped growing in the upper half of the sizes, on the scale of logarithms."""
     if len(sizes) < 3:
         return True
     half = len(sizes) // 2

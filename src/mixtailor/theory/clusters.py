@@ -1,4 +1,4 @@
-"""How many rules a pool really has: rules that answer alike are broken alike."""
+"""How many rules a pool really has: rules with similar results are broken alike."""
 
 import math
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from numpy.typing import ArrayLike
 from mixtailor._checks import refuse
 from mixtailor.theory._needs import Floats, an_array, at_least, probabilities_for
 
-__all__ = ["EffectiveSize", "cluster_answers", "cluster_products"]
+__all__ = ["EffectiveSize", "cluster_products", "cluster_results"]
 
 
 @dataclass(frozen=True)
 class EffectiveSize:
-    """How many clusters the answers of a pool's rules form.
+    """How many clusters the results of a pool's rules form.
 
     Attributes
     ----------
     rules : int
         M, the rules of the pool.
     clusters : int
-        Groups of rules that answer alike in at least half of the states.
+        Groups of rules with similar results in at least half of the states.
     labels : tuple of int
         The cluster of each rule, numbered in the order of the rules.
     largest_share : float
@@ -33,7 +33,7 @@ class EffectiveSize:
     per_state : tuple of int
         The clusters at each state by itself.
     tolerance : float
-        How near answers are that count as alike, relative to the scale of the state.
+        How near results are that count as alike, relative to the scale of the state.
     """
 
     rules: int
@@ -48,57 +48,57 @@ class EffectiveSize:
     def __str__(self) -> str:
         mean = sum(self.per_state) / len(self.per_state)
         return (
-            f"{self.rules} rules form {self.clusters} clusters (answers within {self.tolerance:g} of the scale), "
+            f"{self.rules} rules form {self.clusters} clusters (results within {self.tolerance:g} of the scale), "
             f"{mean:.3g} in a single state on average\n"
             f"  breaking the likeliest cluster leaves M/q = {self.ratio:.3g}; "
             f"the draw is as diverse as {self.diversity:.3g} equal rules"
         )
 
 
-def cluster_answers(
-    answers: ArrayLike,
+def cluster_results(
+    results: ArrayLike,
     *,
     probabilities: ArrayLike | None = None,
     tolerance: float = 0.1,
     scales: ArrayLike | None = None,
 ) -> EffectiveSize:
-    r"""Cluster the rules of a pool by what they answer.
+    r"""Cluster the rules of a pool by their results.
 
     .. math:: D_{ab} = \mathrm{median}_s \frac{\lVert U_a(s) - U_b(s) \rVert}{\mathrm{scale}(s)}
 
-    Complete linkage at `tolerance`: any two rules of a cluster answer within `tolerance` of each other in at least
-    half of the states.
+    Complete linkage at `tolerance`: the results of two rules of a cluster are within `tolerance` of each other in at
+    least half of the states.
 
     Parameters
     ----------
-    answers : array of shape (states, rules, d)
-        What each rule answered at each state.
+    results : array of shape (states, rules, d)
+        The result of each rule at each state.
     probabilities : array of M numbers, optional
         How often each rule is drawn; uniform where not given.
     tolerance : float
         How near is alike.
     scales : array of S numbers, optional
         The length that counts as 1 at each state: the honest spread, or ``|grad F|``. Where not given, the median of
-        the answers' norms, which a minority of broken rules cannot move.
+        the results' norms, which a minority of broken rules cannot move.
 
     Examples
     --------
-    Three rules that answer alike, and one that does not.
+    Three rules with similar results, and one with another.
 
-    >>> print(cluster_answers([[[1.0, 0.0], [1.0, 0.01], [1.01, 0.0], [0.0, 1.0]]]))
-    4 rules form 2 clusters (answers within 0.1 of the scale), 2 in a single state on average
+    >>> print(cluster_results([[[1.0, 0.0], [1.0, 0.01], [1.01, 0.0], [0.0, 1.0]]]))
+    4 rules form 2 clusters (results within 0.1 of the scale), 2 in a single state on average
       breaking the likeliest cluster leaves M/q = 1.33; the draw is as diverse as 1.75 equal rules
 
     Notes
     -----
-    Rules that answer alike at these states, under these attacks, may part at others. The count depends on
+    Rules with similar results at these states, under these attacks, may differ at others. The count depends on
     `tolerance`: look at more than one.
     """
-    who = "cluster_answers"
-    vectors = an_array(who, "answers", answers, 3)
-    # From differences, not from inner products: nearly equal answers are the ones that matter.
+    who = "cluster_results"
+    vectors = an_array(who, "results", results, 3)
+    # From differences, not from inner products: nearly equal results are the ones that matter.
     distances = np.array(
-        [[np.linalg.norm(state - answer, axis=1) for answer in state] for state in vectors], dtype=np.float64
+        [[np.linalg.norm(state - result, axis=1) for result in state] for state in vectors], dtype=np.float64
     )
     return _cluster(who, distances, np.linalg.norm(vectors, axis=2), probabilities, tolerance, scales)
 
@@ -110,18 +110,18 @@ def cluster_products(
     tolerance: float = 0.1,
     scales: ArrayLike | None = None,
 ) -> EffectiveSize:
-    r"""Cluster the rules of a pool by the inner products of their answers.
+    r"""Cluster the rules of a pool by the inner products of their results.
 
     .. math:: \lVert U_a - U_b \rVert^2 = G_{aa} + G_{bb} - 2 G_{ab}
 
-    As `cluster_answers`, for answers too long to keep. Distances below 1e-8 of the answers' norms drown in rounding.
+    As `cluster_results`, for results too long to keep. Distances below 1e-8 of the results' norms drown in rounding.
 
     Parameters
     ----------
     products : array of shape (states, rules, rules)
         ``U_a . U_b`` at each state.
     probabilities, tolerance, scales
-        As in `cluster_answers`.
+        As in `cluster_results`.
 
     Examples
     --------

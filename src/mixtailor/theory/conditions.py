@@ -95,7 +95,7 @@ def mixture_condition(rules: int, broken: int, *, largest: float, lipschitz: flo
     Notes
     -----
     The inequality is strict and is decided on the numbers as they are written in decimals, so that 0.3/0.1 is 3.
-    Rules that answer alike are broken alike: count clusters of rules, not rules (`cluster_answers`).
+    Rules with similar results are broken alike: count clusters of rules, not rules (`cluster_results`).
 
     References
     ----------
@@ -124,7 +124,7 @@ def mixture_condition(rules: int, broken: int, *, largest: float, lipschitz: flo
 
 @dataclass(frozen=True)
 class UnequalMixture:
-    """The inner product of a mixture's expected answer with grad F.
+    """The inner product of a mixture's expected result with grad F.
 
     Attributes
     ----------

@@ -25,11 +25,11 @@ def effective_size(
     tolerance: float = 0.1,
     seed: int = 0,
 ) -> EffectiveSize:
-    r"""How many clusters the answers of a pool's rules form.
+    r"""How many clusters the results of a pool's rules form.
 
     .. math:: D_{ab} = \mathrm{median}_s \frac{\lVert U_a(s) - U_b(s) \rVert}{\lVert \nabla F(s) \rVert}
 
-    Rules of a cluster answer alike in at least half of the states, and are broken alike: what counts in
+    Rules of a cluster have similar results in at least half of the states, and are broken alike: what counts in
     ``M/q > 1 + lambda L / beta`` is clusters.
 
     Parameters
@@ -75,7 +75,7 @@ def effective_size(
             else:
                 points = attack.decide(scene.honest, f, own=scene.own, rng=scene.random)
             trials = Trials(MixTailor(rules), scene, here.gradient)
-            answers = [trials.answer(points, rule) for rule in distinct]
-            products.append(answers[0].updates.inner(*answers)[np.ix_(place, place)])
+            results = [trials.result(points, rule) for rule in distinct]
+            products.append(results[0].updates.inner(*results)[np.ix_(place, place)])
             scales.append(state.length)
     return cluster_products(np.array(products), probabilities=shares, tolerance=tolerance, scales=scales)

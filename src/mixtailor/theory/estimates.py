@@ -254,14 +254,14 @@ class _State:
             gradient = np.full(b, square)
             inner = toward
         norm = np.sqrt(np.maximum(gradient, 0.0))
-        answers = [variances[:, i] for i in range(h)] + [heterogeneity, gradient, _ratio(inner, norm * rms)]
+        results = [variances[:, i] for i in range(h)] + [heterogeneity, gradient, _ratio(inner, norm * rms)]
         if self.to_model is not None:
             rows, centre, square = self.to_model
             if self.to_truth is None:
-                answers.append(_ratio(flat @ rows / h + centre, norm * math.sqrt(square)))
+                results.append(_ratio(flat @ rows / h + centre, norm * math.sqrt(square)))
             else:
-                answers.append(np.full(b, self.between / math.sqrt(square * self.to_truth[2])))
-        return answers
+                results.append(np.full(b, self.between / math.sqrt(square * self.to_truth[2])))
+        return results
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -85,7 +85,7 @@ def solve(payoffs: ArrayLike) -> Solution:
     # scipy.optimize is loaded here so that `import mixtailor` does not pay for it.
     from scipy.optimize import linprog
 
-    answer = linprog(
+    result = linprog(
         np.append(np.zeros(rows), -1.0),
         A_ub=np.hstack([-unit.T, np.ones((columns, 1))]),
         b_ub=np.zeros(columns),
@@ -94,10 +94,10 @@ def solve(payoffs: ArrayLike) -> Solution:
         bounds=[(0.0, None)] * rows + [(None, None)],
         method="highs",
     )
-    if not answer.success or answer.x is None:
-        raise RuntimeError(f"The linear program of the {rows} x {columns} game was not solved: {answer.message}")
-    mine = _mixture(np.asarray(answer.x[:rows], dtype=np.float64))
-    theirs = _mixture(-np.asarray(answer.ineqlin.marginals, dtype=np.float64))
+    if not result.success or result.x is None:
+        raise RuntimeError(f"The linear program of the {rows} x {columns} game was not solved: {result.message}")
+    mine = _mixture(np.asarray(result.x[:rows], dtype=np.float64))
+    theirs = _mixture(-np.asarray(result.ineqlin.marginals, dtype=np.float64))
     value = float((mine @ matrix).min())
     return Solution(
         probabilities=tuple(map(float, mine)),
@@ -166,11 +166,11 @@ def _mixture(weights: Floats) -> Floats:
 
 
 def payoff(products: ArrayLike, update_norms: ArrayLike, gradient_norms: ArrayLike) -> Floats:
-    r"""What an answer U is worth to the server where the true gradient is g.
+    r"""What a result U is worth to the server where the true gradient is g.
 
     .. math:: \frac{\langle U, g \rangle}{\lVert g \rVert \max(\lVert U \rVert, \lVert g \rVert)} \in [-1, 1]
 
-    It is 1 for the gradient itself, the cosine for longer answers, and smaller for shorter ones.
+    It is 1 for the gradient itself, the cosine for longer results, and smaller for shorter ones.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def payoff(products: ArrayLike, update_norms: ArrayLike, gradient_norms: ArrayLi
 
     Notes
     -----
-    With ``U . g / |g|^2`` instead, a rule with long answers would win by length alone. The payoff looks one step
+    With ``U . g / |g|^2`` instead, a rule with long results would win by length alone. The payoff looks one step
     ahead: attacks that do harm over many rounds, each of which looks harmless, are not seen by it.
     """
     dots: Floats = np.asarray(products, dtype=np.float64)
@@ -196,7 +196,7 @@ def payoff(products: ArrayLike, update_norms: ArrayLike, gradient_norms: ArrayLi
         if not np.isfinite(values).all():
             refuse(f"payoff needs finite {name}, and {int(np.count_nonzero(~np.isfinite(values)))} are not.")
     if (scales <= 0.0).any():
-        refuse("payoff needs |g| > 0: where the gradient is zero no answer descends. Leave such states out.")
+        refuse("payoff needs |g| > 0: where the gradient is zero no result descends. Leave such states out.")
     if (lengths < 0.0).any():
         refuse(f"payoff needs |U| >= 0 and got {float(lengths.min()):g}.")
     # One division after the other, since the product of the two norms may overflow.

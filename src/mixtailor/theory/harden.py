@@ -39,7 +39,7 @@ class Step:
     value : float
         Its value: what the server's mixture gets against all of them.
     response : float
-        What the mixture gets against the answer to it.
+        What the mixture gets against the best response to it.
     """
 
     moves: int
@@ -60,7 +60,7 @@ class Hardened:
     steps : tuple of Step
         The double oracle, round by round.
     converged : bool
-        Whether the last answer gained no more than the tolerance.
+        Whether the last best response gained no more than the tolerance.
     held_out : dict
         The payoff on states that were not played, against a fresh `BestResponse` with twice the budget: of this
         mixture ("hardened"), of the uniform one ("uniform"), and of each rule alone.
@@ -100,7 +100,7 @@ class Hardened:
         last = self.steps[-1]
         state = "converged" if self.converged else "stopped"
         lines.append(
-            f"  {state} after {len(self.steps)} steps with {last.moves} attacks: value {last.value:.4f}, answered by "
+            f"  {state} after {len(self.steps)} steps with {last.moves} attacks: value {last.value:.4f}, best response "
             f"{last.response:.4f}"
         )
         lines.append(f"  on held-out states, against a fresh best response ({self.confidence:.0%} intervals):")
@@ -129,8 +129,8 @@ def harden(
     .. math:: \max_p \min_a \sum_m p_m \, u(m, a), \qquad
         u = E \frac{\langle U, \nabla F \rangle}{\lVert \nabla F \rVert \max(\lVert U \rVert, \lVert \nabla F \rVert)}
 
-    The double oracle: solve the game of all attacks so far, let `BestResponse` answer the mixture at every state, add
-    its answer as a new attack, until it gains no more than `tolerance`. That the result beats single rules on the
+    The double oracle: solve the game of all attacks so far, let `BestResponse` attack the mixture at every state, add
+    its response as a new attack, until it gains no more than `tolerance`. That the result beats single rules on the
     attacks it was trained on is true by duality and shows nothing. So it is judged on other states, by a fresh
     `BestResponse` with twice the budget that knows its probabilities, beside the uniform mixture and every rule alone.
 
@@ -150,7 +150,7 @@ def harden(
     rounds : int
         The most rounds of the double oracle.
     tolerance : float
-        The gain of an answer below which the value counts as found.
+        The gain of a best response below which the value counts as found.
     resamples : int
         How many resamples of each state are played.
     pure : bool
@@ -193,11 +193,11 @@ def harden(
     converged = False
     for number in range(rounds):
         solution = solve(payoffs.mean(axis=1).T)
-        answer = _answer(rules, solution, played, payoffs, budget, (seed, number))
-        response = float(answer.mean(axis=0) @ np.array(solution.probabilities))
-        steps.append(Step(len(payoffs), solution.value, response))
-        payoffs = np.concatenate([payoffs, answer[None]])
-        if response >= solution.value - tolerance:
+        response = _response(rules, solution, played, payoffs, budget, (seed, number))
+        value = float(response.mean(axis=0) @ np.array(solution.probabilities))
+        steps.append(Step(len(payoffs), solution.value, value))
+        payoffs = np.concatenate([payoffs, response[None]])
+        if value >= solution.value - tolerance:
             converged = True
             break
     shares = solve(payoffs.mean(axis=1).T).probabilities
@@ -287,7 +287,7 @@ def _column(rules: tuple[Rule, ...], attack: Attack, played: Sequence[Round]) ->
     return np.array(found)
 
 
-def _answer(
+def _response(
     rules: tuple[Rule, ...],
     solution: Solution,
     played: Sequence[Round],
@@ -295,27 +295,27 @@ def _answer(
     budget: int,
     seed: tuple[int, int],
 ) -> Floats:
-    """The best answer to a mixture in every round, found anew or among the moves so far: rounds x rules."""
+    """The best response to a mixture in every round, newly found or among the moves so far: rounds x rules."""
     shares = np.array(solution.probabilities)
     server = MixTailor(rules, solution.probabilities)
-    answers = []
+    results = []
     for place, here in enumerate(played):
         scene = here.fresh(np.random.default_rng((*seed, place)))
         points = BestResponse(server, budget=budget).search(Trials(server, scene, here.gradient))
         # Rules that the mixture does not draw count in the next one.
         outcomes = Trials(MixTailor(rules), scene, here.gradient).outcomes(points)
         candidates = np.vstack([payoffs[:, place], [outcome.payoff for outcome in outcomes]])
-        answers.append(candidates[int(np.argmin(candidates @ shares))])
-    return np.array(answers)
+        results.append(candidates[int(np.argmin(candidates @ shares))])
+    return np.array(results)
 
 
 def _verdict(judged: dict[str, Floats], confidence: float, rng: np.random.Generator) -> str:
     """By the differences to the best of the others, round by round: all had the same rounds."""
     best = max((name for name in judged if name != "hardened"), key=lambda name: float(judged[name].mean()))
     gap = _interval(judged["hardened"] - judged[best], confidence, DRAWS, rng)
-    told = f"the difference is {gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+    gap_text = f"the difference is {gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
     if gap.low > 0.0:
-        return f"better on held-out states than {best}, the best of the others: {told}"
+        return f"better on held-out states than {best}, the best of the others: {gap_text}"
     if gap.high < 0.0:
-        return f"worse on held-out states than {best}, so use that: {told}"
-    return f"not shown to differ on held-out states from {best}, the best of the others: {told}"
+        return f"worse on held-out states than {best}, so use that: {gap_text}"
+    return f"not shown to differ on held-out states from {best}, the best of the others: {gap_text}"

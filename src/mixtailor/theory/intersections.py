@@ -26,7 +26,7 @@ def krum_lambda_bound(
     p: float = 2.0,
     power: int = 2,
 ) -> float:
-    r"""The largest lambda with which ``reference - lambda direction``, sent by all f liars, can be Krum's choice.
+    r"""The largest lambda for which Krum can select ``reference - lambda direction``, sent by all f Byzantine workers.
 
     .. math:: \lambda \le \frac{1}{\lVert s \rVert} \left[ \left( \frac{1}{n - 2f - 1}
         \min_i \sum_{l \in \Gamma_i} D(x_l, x_i)^2 \right)^{1/2} + \max_i D(x_i, x_0) \right]
@@ -52,8 +52,8 @@ def krum_lambda_bound(
 
     Examples
     --------
-    Three honest rows on a line, at 1, 2 and 3, and one liar: the least sum of squares is 1, over n - 2f - 1 = 1, and
-    the farthest row is 3 away from the origin.
+    Three honest rows on a line, at 1, 2 and 3, and one Byzantine row: the least sum of squares is 1, over n - 2f - 1 =
+    1, and the farthest row is 3 away from the origin.
 
     >>> krum_lambda_bound([[1.0], [2.0], [3.0]], f=1)
     4.0

@@ -25,7 +25,7 @@ class KappaBound:
     Attributes
     ----------
     lower : float
-        The worst ``|answer - honest mean|^2 / honest variance`` that was found: no kappa is below it.
+        The worst ``|result - honest mean|^2 / honest variance`` that was found: no kappa is below it.
     published : float or None
         The coefficient that the rule declares, for the d of the worst input.
     grows : bool
@@ -127,9 +127,9 @@ def _polished(rule: Rule, worst: Worst, f: int, steps: int) -> tuple[Worst, int]
     def value(moves: Floats) -> float:
         rows = worst.rows + unit * moves.reshape(n, d)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair answer here
-            answer = rule(rows, reference=rows[0], honest=range(n - f), entropy=SeededEntropy(0))
-        return -excess(answer, rows, f)
+            warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair result here
+            result = rule(rows, reference=rows[0], honest=range(n - f), entropy=SeededEntropy(0))
+        return -excess(result, rows, f)
 
     if not np.isfinite(worst.ratio):
         return worst, 0
@@ -147,7 +147,7 @@ def _grows(rule: Rule, rows: Floats, f: int) -> tuple[bool, int]:
         direction = rows[n - f :] - centre
         size = float(np.abs(direction).max()) or 1.0
         candidate[n - f :] = centre + away * (direction / size if direction.any() else 1.0)
-        answer = rule(candidate, reference=candidate[0], honest=range(n - f), entropy=SeededEntropy(0))
-        found.append(excess(answer, candidate, f))
+        result = rule(candidate, reference=candidate[0], honest=range(n - f), entropy=SeededEntropy(0))
+        found.append(excess(result, candidate, f))
     # Bounded rules lose their hold on rows that far away, so that both are about the same.
     return bool(found[1] > 1e3 * max(found[0], 1.0)), len(found)

@@ -1,4 +1,4 @@
-"""RobustTailor: the server simulates attackers on data of its own, and draws as the simulated game tells it."""
+"""RobustTailor: the server simulates attackers on data of its own, and draws by the solution of the simulated game."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -21,7 +21,7 @@ def from_callable(updates: Updates, function: Callable[[Any], Any], name: str) -
             f"{name} needs all updates as one matrix in memory, and these are files. Use a rule of this package, or "
             "load the files yourself."
         )
-    updates.examine()
+    updates.reader.examine()
     matrix = updates.matrix()
     if updates.reader.arrival.tensors and not is_torch(matrix):
         import torch  # there already, since the updates are its tensors

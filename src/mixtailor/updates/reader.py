@@ -230,9 +230,9 @@ def values(point: Point, start: int, stop: int) -> Any:
     if isinstance(point, Formula):
         return point.function(start, stop, *(values(part, start, stop) for part in point.parts))
     if isinstance(point, Combination):
-        found, finite = view.space.combine(view.block(start, stop), point.weights)
+        found, finite = view.space.combine(view.source.block(start, stop), point.weights)
     elif isinstance(point, Columns):
-        found, finite = view.space.columns(view.block(start, stop), point.statistic)
+        found, finite = view.space.columns(view.source.block(start, stop), point.statistic)
     else:
         raise TypeError(f"{point!r} is not a point of this package.")
     view.reader.note(finite)
@@ -289,7 +289,8 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
         source, weights = view.basis.source, view.over_basis(weights)
         row = only_row(weights)
         if row is not None:
-            view.check_row(row)
+            if not view.basis.lengths and not reader.examined:  # else a pass has read it
+                reader.only([row]).examine()
             reader.copy_row(row, result)
             return
     used = np.nonzero(weights)[0]

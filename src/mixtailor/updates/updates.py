@@ -138,7 +138,7 @@ class Updates(View):
         powers, space = np.array(norms, np.float64), self.space
 
         def query(start: int, stop: int) -> Any:
-            block = self.block(start, stop)
+            block = self.source.block(start, stop)
             pairs = zip(points, norms, strict=True)
             return space.stack([space.combination_lengths(block, point.weights, float(p)) for point, p in pairs])
 
@@ -171,7 +171,7 @@ class Updates(View):
         """The inner products of the rows with a point, n numbers."""
 
         def query(start: int, stop: int) -> Any:
-            return self.space.point_dots(self.block(start, stop), values(point, start, stop))
+            return self.space.point_dots(self.source.block(start, stop), values(point, start, stop))
 
         return self.reader.total(query, self.source.runs(), self.n)
 
@@ -184,7 +184,7 @@ class Updates(View):
         """
 
         def query(start: int, stop: int) -> Any:
-            return self.space.sketch(self.block(start, stop), start, key, size)
+            return self.space.sketch(self.source.block(start, stop), start, key, size)
 
         return self.reader.total(query, self.source.runs(), self.n * size)
 

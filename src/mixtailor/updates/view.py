@@ -150,10 +150,6 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             return None
         return tuple(range(self.n)) if self._places is None else tuple(self._places.tolist())
 
-    def block(self, start: int, stop: int) -> Any:
-        """All rows on a range of coordinates, in the form that the space takes."""
-        return self.source.block(start, stop)
-
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates of all rows, in ascending order: a small numpy matrix."""
         return self.source.coordinates(which)
@@ -165,15 +161,6 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def _as_received(self) -> bool:
         """Whether these are the received updates, all of them."""
         return self.source is self.reader or isinstance(self.source, Differences)
-
-    def examine(self) -> None:
-        """Search the stored rows for non-finite entries."""
-        self.reader.examine()
-
-    def check_row(self, row: int) -> None:
-        """Search one stored row for non-finite entries, unless a pass has read it."""
-        if not self.basis.lengths and not self.reader.examined:
-            self.reader.only([row]).examine()
 
     @property
     def largest(self) -> float:
@@ -351,5 +338,5 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
-        blocks = [self.space.matrix(self.block(start, stop)) for start, stop in self.source.runs()]
+        blocks = [self.space.matrix(self.source.block(start, stop)) for start, stop in self.source.runs()]
         return self.reader.group.whole(self.space.joined(blocks))

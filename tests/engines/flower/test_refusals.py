@@ -37,6 +37,17 @@ def test_a_class_of_ours_and_of_another_strategy_is_refused(other, first):
         type("X", bases, {})
 
 
+class Counting(RobustStrategy):
+    """A wrapper of a user's own."""
+
+    def __init__(self, inner):
+        super().__init__(mt.Comed())
+        self.inner = inner
+
+    def configure_train(self, server_round, arrays, config, grid):
+        return self.inner.configure_train(server_round, arrays, config, grid)
+
+
 def test_a_class_of_ones_own_is_welcome():
     class Logged(RobustStrategy):
         def configure_train(self, server_round, arrays, config, grid):
@@ -53,6 +64,8 @@ def test_wrappers_for_differential_privacy_are_refused_before_a_model_is_sent(wr
         wrapped.configure_train(1, record(OWN), ConfigRecord(), LocalGrid())
     with pytest.raises(ValueError, match="LocalDpMod"):
         wrapped.start(LocalGrid(), record(OWN), num_rounds=1)
+    with pytest.raises(ValueError, match="RobustStrategy cannot be wrapped in DifferentialPrivacy"):
+        wrap(Counting(RobustStrategy(mt.Comed()))).configure_train(1, record(OWN), ConfigRecord(), LocalGrid())
 
 
 def test_secure_aggregation_is_refused():
@@ -69,14 +82,5 @@ def test_the_older_interface_is_refused():
 
 def test_a_wrapper_of_ones_own_is_not_refused():
     """Only what is known to rewrite replies is."""
-
-    class Counting(RobustStrategy):
-        def __init__(self, inner):
-            super().__init__(mt.Comed())
-            self.inner = inner
-
-        def configure_train(self, server_round, arrays, config, grid):
-            return self.inner.configure_train(server_round, arrays, config, grid)
-
     messages = Counting(RobustStrategy(mt.Comed())).configure_train(1, record(OWN), ConfigRecord(), LocalGrid())
     assert len(list(messages)) == 9 and np.isfinite(OWN["fc.bias"]).all()

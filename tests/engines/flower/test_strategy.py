@@ -307,6 +307,16 @@ def test_mistakes_of_the_server_are_raised_before_a_model_is_sent():
         asked(RobustStrategy(mt.FLTrust()), OWN)
 
 
+def test_a_journal_gets_every_round(tmp_path):
+    """Who was asked, what was drawn, who was quarantined: what `mixtailor watch` shows of a Flower server."""
+    from mixtailor.experiments import Results
+    from mixtailor.trackers import Journal
+
+    played(RobustStrategy(mt.Comed(), tracker=Journal(tmp_path)))
+    told = Results.load(tmp_path).index["server"]
+    assert told["rounds"] == 1 and told["drawn"] == {"Comed()": 1} and len(told["workers"]) > 2
+
+
 def test_a_tracker_that_fails_does_not_stop_the_run():
     class Full:
         def log(self, step, values):
@@ -362,6 +372,7 @@ def test_the_model_itself_must_be_sound():
         {"dropouts": -1},
         {"byzantine": 0.1},
         {"examples_cap": -5},
+        {"examples_cap": 0.5},
         {"most_examples": 0},
     ],
     ids=str,

@@ -109,15 +109,15 @@ class Exchange:
         return Arrival(storage, tuple(range(n)), {}, n, _as_it_is, _as_it_is, group=ranks)
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        if kind is not None:  # an answer that was begun there
+        if kind is not None:  # a result that was begun there
             lane = self._ranks.lane
             self.flat[lane.start : lane.stop] = self._room.rows[lane.rank]
         _rooms[self._key] = self._room
 
     def spread(self, own: Any, owner: int | None) -> None:
-        """Fill the vector with the slices of all ranks' answers, in place; with zeros where there is no answer.
+        """Fill the vector with the slices of all ranks' results, in place; with zeros where there is no result.
 
-        A rank whose vector is the answer, the owner, has it already.
+        A rank whose vector is the result, the owner, has it already.
         """
         lane = self._ranks.lane
         if own is None:

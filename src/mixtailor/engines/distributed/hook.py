@@ -60,7 +60,7 @@ class RobustHook:
     Notes
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
-    DDP's own hooks it divides by nothing, since a rule's answer is an update already. Buckets of several types are
+    DDP's own hooks it divides by nothing, since a rule's result is an update already. Buckets of several types are
     aggregated in the widest of them. A rank that is late is waited for until the group's timeout, and is not
     quarantined; then the backward pass of the others raises. Drop the DDP model before `destroy_process_group`, as the
     example does.

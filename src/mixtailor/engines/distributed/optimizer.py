@@ -74,10 +74,11 @@ class RobustOptimizer(torch.optim.Optimizer):
 
     Notes
     -----
-    A model inside `DistributedDataParallel` has been averaged before any rule sees it, so it is refused: when the
-    optimizer is made and at the first step, if a live DDP or FSDP module holds one of its parameters, and at the first
-    step, if the gradients of all ranks are the same bits. What neither sees: averaging by other means that begins after
-    the first step, or that leaves ranks with different bits.
+    The gradients of a model inside `DistributedDataParallel` are averaged before any rule sees them, so such a model is
+    refused. The optimizer looks for a live DDP or FSDP module that holds one of its parameters, and compares the
+    gradients of all ranks bit by bit. It does so when it is made and at the steps 1, 2, 4, 8 and so on. Gradients that
+    are zero or not finite are not compared, and the next step is checked instead. It does not detect averaging by other
+    means that leaves different bits on the ranks.
 
     A parameter without a gradient on all ranks keeps `grad` None, so that no optimizer moves it. Where some ranks
     have a gradient, it counts as zero on the others.
@@ -108,7 +109,7 @@ class RobustOptimizer(torch.optim.Optimizer):
         self.max_norm, self.same_data = max_norm, same_data
         self.last: Aggregation | None = None
         self.skipped = 0
-        self._first = True
+        self._checked = 0  # steps whose gradients could be compared between ranks
         self._share()
         self._refuse_wrapped()
 
@@ -156,7 +157,7 @@ class RobustOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def _aggregate(self) -> bool:
         """Replace all gradients by the aggregate; False if the step is to be skipped."""
-        if self._first:
+        if self._due:
             self._refuse_wrapped()  # a wrapper that was made after this optimizer
         named, ranks = self._parameters(), self.exchange.ranks()
         used = np.array([item.grad is not None for _, item in named])
@@ -195,6 +196,8 @@ class RobustOptimizer(torch.optim.Optimizer):
                     "gives dense ones with sparse=False."
                 )
             parts.append(self.exchange.local(item.grad, name))
+        if not parts:  # all are frozen here: still sent, since the other ranks wait for it
+            return torch.zeros(0)
         kind = parts[0].dtype
         for part in parts:
             kind = torch.promote_types(kind, part.dtype)
@@ -212,30 +215,37 @@ class RobustOptimizer(torch.optim.Optimizer):
                 item.grad = torch.zeros_like(item)
             (item.grad.to_local() if is_dtensor(item.grad) else item.grad).copy_(part)  # type: ignore[attr-defined]  # DTensor's
 
+    @property
+    def _due(self) -> bool:
+        """Whether this step is checked: a wrapper may be made late, and checking every step would take too long."""
+        return (self._checked + 1) & self._checked == 0
+
     def _print(self, vector: torch.Tensor) -> int:
-        """A number for these bits at the first step, 0 for zeros and later."""
-        if not self._first or self.same_data or not bool(vector.any()):
+        """A number for these bits at a step that is checked, or 0. Overflows are often the same bits on all ranks."""
+        if not self._due or self.same_data or not bool(vector.any()) or not bool(vector.isfinite().all()):
             return 0
         return _number(vector.cpu().view(torch.uint8).numpy().tobytes())
 
     def _refuse_equal(self, prints: Integers, ranks: Ranks) -> None:
         """Refuse gradients that are the same on all ranks which hold the same coordinates."""
-        first, self._first = self._first, False
-        updates = ranks.lane.count
-        if not first or updates == 1:
+        due, updates = self._due, ranks.lane.count
+        if due and not self.same_data and not prints.any():
+            return  # nothing to compare: the next step is checked
+        self._checked += 1
+        if not due or self.same_data or updates == 1:
             return
         by_shard: dict[int, set[int]] = {}
         for (_, shard), number in zip(ranks.seats, prints.tolist(), strict=True):
             by_shard.setdefault(shard, set()).add(number)
-        if all(len(numbers) == 1 for numbers in by_shard.values()) and prints.any():
+        if all(len(numbers) == 1 for numbers in by_shard.values()):
             refuse(
-                f"All {updates} updates of the first step are the same, bit for bit. Either they were averaged before "
-                "this optimizer saw them, so that no rule can protect them, or all ranks read the same data. Give each "
-                "rank its own part of the data, or say same_data=True if that is meant."
+                f"All {updates} updates of this step are the same, bit for bit. Either they were averaged before this "
+                "optimizer saw them, so that no rule can protect them, or all ranks read the same data. Give each rank "
+                "its own part of the data, or say same_data=True if that is intended."
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = {"skipped": self.skipped, "last": self.last, "_first": self._first}
+        made = {"skipped": self.skipped, "last": self.last, "_checked": self._checked}
         return _made, (self.optimizer, self.exchange, self.max_norm, self.same_data, made)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -269,7 +279,7 @@ def _made(
 
 
 def _used_by_any(used: Any, told: Integers, ranks: Ranks) -> Sequence[bool]:
-    """Which parameters have a gradient on any rank. Ranks tell in full only where their numbers for it differ."""
+    """Which parameters have a gradient on any rank. Ranks exchange the full list only where its hashes differ."""
     if (told[:, 0] == told[0, 0]).all():
         return [bool(one) for one in used]
     counts = told[:, 1].tolist()

@@ -1,4 +1,4 @@
-"""Flower's arrays, read where they lie and written without a second copy."""
+"""Flower's arrays, read in place and written without a second copy."""
 
 import io
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from mixtailor.storage.kinds import Unfit
 __all__ = ["Model", "shown", "view", "written"]
 
 _STYPE = "numpy.ndarray"
-# What numpy writes in front of an array of few axes; longer headers are read anew each time.
+# What numpy writes in front of an array of few axes; longer headers are read again each time.
 _USUAL_HEADER = 128
 
 

@@ -30,29 +30,34 @@ def refuse_mixing(cls: type, own: type) -> None:
 def refuse_wrapper(own: object) -> None:
     """Refuse to be called by one of Flower's wrappers for differential privacy.
 
-    A wrapper holds the strategy it wraps, and the strategy does not know of it. So the caller is looked at.
+    A wrapper holds the strategy it wraps, and the strategy does not know of it. So the callers are looked at, all of
+    them: there may be another wrapper in between.
     """
     frame = inspect.currentframe()
-    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
-    wrapper = None if caller is None else caller.f_locals.get("self")
-    if wrapper is own or not isinstance(wrapper, Strategy):
-        return
-    names = [base.__name__ for base in type(wrapper).__mro__ if base.__module__.startswith("flwr.")]
-    if any(name.startswith("DifferentialPrivacy") for name in names):
-        refuse(
-            f"{type(own).__name__} cannot be wrapped in {type(wrapper).__name__}. The wrapper reads and rewrites "
-            "replies before the quarantine sees them, so that one malformed client ends the run, and its noise is made "
-            "for a mean: a rule that selects updates may change by more when one client changes, and the promised "
-            "epsilon would not hold. Let clients add the noise themselves (flwr.clientapp.mod.LocalDpMod), or give up "
-            "one of the two protections."
-        )
+    while frame is not None:
+        wrapper, frame = frame.f_locals.get("self"), frame.f_back
+        if wrapper is own or not isinstance(wrapper, Strategy):
+            continue
+        names = [base.__name__ for base in type(wrapper).__mro__ if base.__module__.startswith("flwr.")]
+        if any(name.startswith("DifferentialPrivacy") for name in names):
+            _refuse_privacy(own, wrapper)
+
+
+def _refuse_privacy(own: object, wrapper: Strategy) -> NoReturn:
+    refuse(
+        f"{type(own).__name__} cannot be wrapped in {type(wrapper).__name__}. The wrapper reads and rewrites "
+        "replies before the quarantine sees them, so that one malformed client ends the run, and its noise is made "
+        "for a mean: a rule that selects updates may change by more when one client changes, and the promised "
+        "epsilon would not hold. Let clients add the noise themselves (flwr.clientapp.mod.LocalDpMod), or give up "
+        "one of the two protections."
+    )
 
 
 def refuse_sums(name: str) -> NoReturn:
     """Refuse a workflow of secure aggregation, which shows the server a sum and nothing else."""
     refuse(
         f"{name} needs every client's update, and secure aggregation (SecAgg, SecAgg+) shows the server their sum "
-        "alone: no rule can tell a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
+        "alone: no rule can find a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
         "(configure_fit) cannot run this strategy either way: call its start."
     )
 

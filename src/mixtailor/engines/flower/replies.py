@@ -194,9 +194,9 @@ def check_reference(reference: ArrayRecord, model: Model) -> dict[str, Values]:
 
 
 def _sender(message: Message, questions: dict[str, int]) -> int | None:
-    """The client that a message is from. What it says of itself and what it answers must be in accord.
+    """The client that a message is from. The sender that it names must be the client that the message replies to.
 
-    For a client that is gone, the SuperLink answers in its own name.
+    For a client that has left, the SuperLink replies under its own name.
     """
     node, question = message.metadata.src_node_id, message.metadata.reply_to_message_id
     if question not in questions or not question:  # messages have no ids before they were sent

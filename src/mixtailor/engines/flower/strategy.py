@@ -66,7 +66,7 @@ class RobustStrategy(FedAvg):
         a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
         Multiply each difference by the number of examples that its client claims over the median of all claims, up to
-        this factor, which is at least 1. Claims are lies where it pays: leave it out, and no claim counts.
+        this factor, which is at least 1. A Byzantine client claims what helps it: by default, claims do not count.
     most_examples : float
         A claim above this, below 0 or not a number is a fault, whether or not claims count.
     reference : callable, optional
@@ -77,7 +77,7 @@ class RobustStrategy(FedAvg):
     public_seeds : collection of str
         Keys of seeds that may be known to everybody, such as that of the data's partition.
     tracker : Tracker, optional
-        Gets the numbers of every round by ``log(step, values)``.
+        Gets the numbers of every round by ``log(step, values)``; a `mixtailor.trackers.Journal` gets the rounds too.
     **options
         Everything that Flower's FedAvg takes. A round waits for as many clients as the rule needs, and for `dropouts`
         more, by default.
@@ -131,7 +131,9 @@ class RobustStrategy(FedAvg):
         check_positive(name, "most_examples", most_examples)
         if byzantine is not None:
             check_count(name, "byzantine", byzantine, 0)
-        if examples_cap is not None and not 1 <= examples_cap < math.inf:  # NaN is not between
+        if examples_cap is not None:
+            check_positive(name, "examples_cap", examples_cap)
+        if examples_cap is not None and not 1 <= examples_cap < math.inf:
             refuse(
                 f"{name} needs examples_cap >= 1, how many times the median of claims a claim may count, and got "
                 f"{examples_cap!r}."
@@ -207,7 +209,7 @@ class RobustStrategy(FedAvg):
             self.steps.forget()
         self._model = model
         wanted = max(int(len(list(grid.get_node_ids())) * self.fraction_train), self.min_train_nodes)
-        # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
+        # With a sample size of 0, Flower's function waits for enough clients and returns who they are. The sample is
         # ours: Flower's comes from a generator that programs seed.
         _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
         nodes = secrets.SystemRandom().sample(connected, wanted)
@@ -235,7 +237,7 @@ class RobustStrategy(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The next model: the rule's answer, or the model as it was where too many replies are bad."""
+        """The next model: the rule's result, or the model as it was where too many replies are bad."""
         if self.fraction_train == 0.0:
             return None, None
         if self._model is None:
@@ -254,11 +256,12 @@ class RobustStrategy(FedAvg):
             _log.warning("Round %d: the model stays as it was: %s", server_round, why)
         metrics = self._metrics(collected, result, skipped=record is None)
         self._tell(server_round, collected, result)
+        self._journal(server_round, collected, result)
         self._track(server_round, scalars(metrics, "train/"))
         return (self._model.record if record is None else record), metrics
 
     def _aggregated(self, server_round: int, collected: Collected) -> tuple[Aggregation | None, str]:
-        """What the rule answered, and where it did not, why."""
+        """The result of the rule, or None and the reason."""
         model = self._model
         assert model is not None
         n, rule = len(collected.nodes), self.rule
@@ -285,7 +288,7 @@ class RobustStrategy(FedAvg):
             return result, f"{bad} bad of {n}, and f = {rule.tolerates(n)}."
         return result, ""
 
-    # What is told.
+    # What is reported.
 
     def _metrics(self, collected: Collected, result: Aggregation | None, *, skipped: bool) -> MetricRecord:
         gone = self._quarantined(collected, result)
@@ -343,6 +346,23 @@ class RobustStrategy(FedAvg):
             self.tracker.log(step, values)
         except Exception as error:  # it may trip over numbers that clients sent
             _log.warning("The tracker failed (%s: %s).", type(error).__name__, shown(error))
+
+    def _journal(self, server_round: int, collected: Collected, result: Aggregation | None) -> None:
+        """A tracker that keeps a journal of rounds, such as `mixtailor.trackers.Journal`, gets this one."""
+        keep = getattr(self.tracker, "round", None)
+        if keep is None:
+            return
+        gone = {str(collected.nodes[row]): why for row, why in sorted(self._quarantined(collected, result).items())}
+        try:
+            keep(
+                server_round,
+                result,
+                workers=[str(node) for node in collected.nodes],
+                quarantined=gone,
+                absent=[str(node) for node in collected.absent],
+            )
+        except Exception as error:  # a full disk must not stop the training
+            _log.warning("The journal failed (%s: %s).", type(error).__name__, shown(error))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

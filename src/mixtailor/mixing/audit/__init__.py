@@ -8,7 +8,19 @@ from them and from a secret that the commitment binds, and the log says so. At t
 from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.mixing.audit.merkle import Proof
 from mixtailor.mixing.audit.receipts import Draw
+from mixtailor.mixing.audit.signatures import SignedReceipt, WorkerKey
 from mixtailor.mixing.audit.trail import AuditTrail
 from mixtailor.mixing.audit.verification import Report, VerifiedDraw, verify
 
-__all__ = ["AuditTrail", "Draw", "Proof", "Report", "VerifiedDraw", "digest_of", "file_digest", "verify"]
+__all__ = [
+    "AuditTrail",
+    "Draw",
+    "Proof",
+    "Report",
+    "SignedReceipt",
+    "VerifiedDraw",
+    "WorkerKey",
+    "digest_of",
+    "file_digest",
+    "verify",
+]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mixtailor._checks import plural
 from mixtailor.mixing.audit.entries import BEGINNING, Commitment, Drawn, Expected
 from mixtailor.mixing.audit.merkle import Proof
 from mixtailor.mixing.audit.order import LogLine
+from mixtailor.mixing.audit.signatures import SignedReceipt
 
 
 def check_expectations(lines: Sequence[LogLine]) -> tuple[list[str], list[str]]:
@@ -61,16 +62,27 @@ def check_expectations(lines: Sequence[LogLine]) -> tuple[list[str], list[str]]:
 
 
 def check_receipts(
-    lines: Sequence[LogLine], first: Commitment, receipts: Iterable[Proof]
+    lines: Sequence[LogLine],
+    first: Commitment,
+    receipts: Iterable[Proof | SignedReceipt],
+    keys: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """A sentence for each receipt that does not agree with the log, and a note on those that are missing."""
+    """A sentence for each receipt that does not agree with the log, and a note on those that are missing.
+
+    With `keys`, a receipt counts only if its worker signed it.
+    """
     entries = {line.hash: line.entry for line in lines}
     expected = {line.entry.round: line for line in reversed(lines) if isinstance(line.entry, Expected)}
+    places: dict[tuple[int, int], dict[str, int]] = {}  # of the workers in the tree, by round and entry
     problems: list[str] = []
     shown: set[tuple[int, str]] = set()
-    for receipt in receipts:
-        shown.add((receipt.round, receipt.worker))
+    for given in receipts:
+        receipt = given.receipt if isinstance(given, SignedReceipt) else given
         whose = f"The receipt of worker {receipt.worker!r} for round {receipt.round}"
+        if keys is not None and not _signed(given, receipt.worker, keys):
+            problems.append(f"{whose} is not signed by that worker: whoever keeps the log can make such a receipt.")
+            continue
+        shown.add((receipt.round, receipt.worker))
         entry = entries.get(receipt.entry)
         if not receipt.holds(receipt.worker, receipt.round):
             problems.append(f"{whose} does not lead to its own root: the receipt is not genuine.")
@@ -83,27 +95,38 @@ def check_receipts(
         elif receipt.worker in entry.absent:
             problems.append(f"{whose} is of a worker that entry {entry.entry} calls absent.")
         else:
-            problems += _misplaced(receipt, entry, expected.get(receipt.round), whose)
+            problems += _misplaced(receipt, entry, expected.get(receipt.round), whose, places)
     drawn = {line.entry.round: line.entry for line in lines if isinstance(line.entry, Drawn)}
     total = sum(entry.rows - len(entry.absent) for entry in drawn.values())
     missing = total - len({(round, worker) for round, worker in shown if round in drawn})
-    if not shown or missing <= 0:
+    if missing <= 0 or (not shown and keys is None):
         return problems, []
+    signed = "" if keys is None else "signed "
     note = (
-        f"{missing} of {total} updates have no receipt among those given. Whether their workers sent them is not "
-        "shown: a server can make up what an absent worker sent, and look for a draw it likes."
+        f"{missing} of {total} updates have no {signed}receipt among those given. Whether their workers sent them is "
+        "not shown: a server can make up what an absent worker sent, and look for a draw it likes."
     )
     return problems, [note]
 
 
-def _misplaced(receipt: Proof, entry: Drawn, line: LogLine | None, whose: str) -> list[str]:
+def _signed(given: Proof | SignedReceipt, worker: str, keys: Mapping[str, str]) -> bool:
+    return isinstance(given, SignedReceipt) and worker in keys and given.signed_by(keys[worker])
+
+
+def _misplaced(
+    receipt: Proof, entry: Drawn, line: LogLine | None, whose: str, places: dict[tuple[int, int], dict[str, int]]
+) -> list[str]:
     """Whether a receipt has the place that the expected workers give it: then nobody else can have that leaf."""
     asked = None if line is None or not isinstance(line.entry, Expected) else line.entry
     if receipt.expectation != (BEGINNING if line is None or asked is None else line.hash):
         return [f"{whose} names other expected workers than the log: they were changed since."]
     if asked is None:
         return []
-    present = [worker for worker in asked.workers if worker not in set(entry.absent)]
-    if receipt.index >= len(present) or present[receipt.index] != receipt.worker:
+    key = (asked.entry, entry.entry)
+    if key not in places:
+        absent = set(entry.absent)
+        present = [worker for worker in asked.workers if worker not in absent]
+        places[key] = {worker: place for place, worker in enumerate(present)}
+    if places[key].get(receipt.worker) != receipt.index:
         return [f"{whose} is not at the place that the expected workers give it: somebody else is in the tree."]
     return []

@@ -244,6 +244,8 @@ class AuditTrail:
             A number larger than all before; None takes the next. The same workers again change nothing.
         """
         self._check_process()
+        if isinstance(workers, str):
+            raise TypeError(f"A round expects the names of its workers, a list, and got the text {workers!r}.")
         names = tuple(workers)
         for name in names:
             check_name(name)

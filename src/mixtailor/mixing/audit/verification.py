@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from mixtailor.mixing.audit.expectations import check_expectations, check_receip
 from mixtailor.mixing.audit.merkle import Proof, is_hash
 from mixtailor.mixing.audit.order import LogLine, order_problems
 from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of
+from mixtailor.mixing.audit.signatures import SignedReceipt, check_keys
 from mixtailor.mixing.audit.store import LongLineError, lines_of
 
 MOST_PROBLEMS = 50
@@ -98,7 +99,8 @@ def verify(
     commitment: str | None = None,
     pool: Iterable[object] | None = None,
     probabilities: Iterable[float] | None = None,
-    receipts: Iterable[Proof] = (),
+    receipts: Iterable[Proof | SignedReceipt] = (),
+    keys: Mapping[str, str] | None = None,
 ) -> Report:
     """Check a closed log: its lines, its chain, its commitment, every draw, its length.
 
@@ -110,8 +112,11 @@ def verify(
         What was published before training. Without it the log is checked against itself only.
     pool, probabilities : optional
         What the run is said to have used, to compare with what was committed.
-    receipts : iterable of Proof
-        What workers were given; the log must still hold the very entries.
+    receipts : iterable of Proof or SignedReceipt
+        What workers were given; the log must still hold the very entries. Ask the workers for them, not the server: it
+        can make a receipt for anything.
+    keys : mapping from str to str, optional
+        The public key of each worker, as published before training. A receipt then counts only if its worker signed it.
 
     Examples
     --------
@@ -125,6 +130,7 @@ def verify(
             raise ValueError(
                 f"A commitment is 64 hexadecimal digits, as published before training; got {commitment!r}."
             )
+    known = None if keys is None else check_keys(keys)
     path = os.fspath(log_path)
     lines, problems = _read(path)
     notes: list[str] = []
@@ -140,7 +146,7 @@ def verify(
     secret, closing_problems = _closing(lines, first)
     draws, draw_problems = _draws(lines, first, secret)
     expected_problems, expected_notes = check_expectations(lines)
-    receipt_problems, receipt_notes = check_receipts(lines, first, receipts)
+    receipt_problems, receipt_notes = check_receipts(lines, first, receipts, known)
     problems += closing_problems + draw_problems + expected_problems + receipt_problems
     notes += _notes(lines, first) + expected_notes + receipt_notes
     closed = isinstance(lines[-1].entry, Closing)

@@ -5,6 +5,7 @@ every block is compared with the digest of its first reading.
 """
 
 import contextlib
+import hashlib
 import io
 import os
 import stat
@@ -40,6 +41,7 @@ __all__ = [
 CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
+_CHUNK = 1 << 20
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -86,6 +88,7 @@ class File:
         # The system gives memory for these where they are written to: a file of holes takes no more than it is read.
         self._known = np.zeros(-(-self.size // BLOCK), np.bool_)
         self._digests = np.zeros((len(self._known), 2), np.uint64)
+        self._lost: Unreadable | None = None  # why no byte of it is read any more
 
     def read(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset` on; fewer are an error."""
@@ -95,6 +98,17 @@ class File:
         """`size` numbers from `offset` on, where they were read to."""
         found: Array = np.frombuffer(self.view(offset, size * dtype.itemsize), dtype)
         return found if found.flags.aligned else found.copy()
+
+    def digest(self) -> bytes:
+        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again."""
+        hasher = hashlib.sha256()
+        try:
+            for start in range(0, self.size, _CHUNK):
+                hasher.update(self.view(start, min(_CHUNK, self.size - start)))
+        except Unreadable as error:
+            self._lost = error
+            return hashlib.sha256(b"mixtailor file that changed 1\n").digest()
+        return hasher.digest()
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
@@ -106,6 +120,8 @@ class File:
 
     def view(self, offset: int, count: int) -> memoryview:
         """`count` bytes from `offset` on: those of the first reading, or an error."""
+        if self._lost is not None:
+            raise self._lost
         if not count:
             return memoryview(b"")
         if offset + count > self.size:
@@ -118,7 +134,8 @@ class File:
         with self._lock:  # two threads may be the first to read a block, and see different ones
             known, digests = self._known[first:last], self._digests[first:last]
             if (digests[known] != found[known]).any():
-                raise _Changed
+                self._lost = _Changed()
+                raise self._lost
             digests[:], known[:] = found, True
         return memoryview(data)[offset - start : offset - start + count]
 

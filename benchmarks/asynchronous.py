@@ -1,0 +1,114 @@
+"""Training that does not wait, on digits: ``python -m benchmarks.asynchronous [--seeds 2] [--steps 200]``.
+
+Two tables. Synchronous against asynchronous: 20 clients, four of them Byzantine, a fifth of them ten times as slow.
+Sampled: 12 of 100 clients in each step, 15 of the 100 Byzantine. Accuracy in percent after the same number of steps,
+and the time on the simulated clock.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import mixtailor as mt
+from mixtailor.attacks import ALIE, SignFlip, Tailored
+from mixtailor.simulation import Asynchronous, Clock, Settings
+
+ATTACKS: dict[str, Any] = {
+    "none": None,
+    "tailored 10": Tailored(10.0),
+    "ALIE 1.5": ALIE(1.5),
+    "sign flip": SignFlip(),
+}
+
+
+def _settings(seed: int, steps: int, n: int, byzantine: int) -> Settings:
+    return Settings(
+        n=n,
+        byzantine=byzantine,
+        rounds=steps,
+        batch=16,
+        learning_rate=0.05,
+        momentum=0.9,
+        seed=seed,
+        evaluate_every=max(1, steps // 10),
+        participation=1.0,
+    )
+
+
+def waiting(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]]:
+    """Accuracy and time of each way to wait."""
+    n, f = 20, 4
+    clock, stale = Clock(stragglers=0.2), Clock(stragglers=0.2, byzantine="stale")
+    ways: dict[str, Callable[[], Asynchronous]] = {}
+
+    def way(rule: mt.Rule, when: Any, clock: Clock, **more: Any) -> Callable[[], Asynchronous]:
+        settings = _settings(seed, steps, n, f)
+        return lambda: Asynchronous("digits", "mlp", rule, attack, settings=settings, when=when, clock=clock, **more)
+
+    gm = mt.NNM(f) >> mt.GeometricMedian()
+    ways["mean, Fresh(10)"] = way(mt.Mean(), mt.Fresh(10), clock)
+    ways["NNM >> GM, synchronous"] = way(gm, mt.Fresh(n), clock)
+    ways["NNM >> GM, Fresh(10)"] = way(gm, mt.Fresh(10), clock)
+    ways["NNM >> GM, Fresh(10), stale"] = way(gm, mt.Fresh(10), stale, oldest=20)
+    ways["NNM >> GM, Kept(10)"] = way(gm, mt.Kept(10), clock)
+    ways["NNM >> GM, Kept(10), weights"] = way(gm, mt.Kept(10), clock, staleness=0.5)
+    ways["recommended, Fresh(10)"] = way(mt.recommended(f), mt.Fresh(10), clock)
+    ways["recommended, Kept(10)"] = way(mt.recommended(f), mt.Kept(10), clock)
+    found = {}
+    for name, make in ways.items():
+        run = make().run()
+        found[name] = (100 * run.accuracy(), run.records[-1]["time"])
+    return found
+
+
+def sampled(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]]:
+    """Accuracy and time where 12 of 100 clients are sampled."""
+    found = {}
+    ways: Sequence[tuple[str, mt.Rule, Any]] = [
+        ("mean of the sample", mt.Mean(), mt.Fresh(1)),
+        ("NNM >> GM of the sample, f = 5", mt.NNM(5) >> mt.GeometricMedian(), mt.Fresh(1)),
+        ("recommended of the sample, f = 5", mt.recommended(5), mt.Fresh(1)),
+        ("guarded, of the sample, f = 5", mt.Guarded(mt.recommended(5)), mt.Fresh(1)),
+        ("NNM >> GM of all kept, f = 15", mt.NNM(15) >> mt.GeometricMedian(), mt.Kept(1)),
+        ("recommended of all kept, f = 15", mt.recommended(15), mt.Kept(1)),
+    ]
+    settings = _settings(seed, steps, 100, 15)
+    for name, rule, when in ways:
+        run = Asynchronous("digits", "mlp", rule, attack, settings=settings, when=when, sample=12).run()
+        found[name] = (100 * run.accuracy(), run.records[-1]["time"])
+    return found
+
+
+def _table(title: str, measure: Callable[[int, int, Any], dict[str, tuple[float, float]]], args: Any) -> None:
+    cells: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for label in args.attacks.split(","):
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            for name, value in measure(seed, args.steps, ATTACKS[label]).items():
+                cells.setdefault(name, {}).setdefault(label, []).append(value)
+    labels = args.attacks.split(",")
+    print(f"\n{title}\n\n| | {' | '.join(labels)} | time |\n|---|{'---:|' * (len(labels) + 1)}")
+    for name, row in cells.items():
+        shown = [f"{np.mean([accuracy for accuracy, _ in row[label]]):.1f}" for label in labels]
+        time = np.mean([spent for values in row.values() for _, spent in values])
+        print(f"| {name} | {' | '.join(shown)} | {time:.0f} |", flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--attacks", default=",".join(ATTACKS))
+    parser.add_argument("--table", choices=["waiting", "sampled", "both"], default="both")
+    args = parser.parse_args()
+    if args.table != "sampled":
+        _table("20 clients, 4 Byzantine, a fifth of the others ten times as slow", waiting, args)
+    if args.table != "waiting":
+        _table("12 of 100 clients sampled, 15 of the 100 Byzantine", sampled, args)
+
+
+if __name__ == "__main__":
+    main()

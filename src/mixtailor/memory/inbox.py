@@ -1,0 +1,322 @@
+"""`Inbox`: updates that arrive when they arrive, one for each worker, and a rule for them once there are enough."""
+
+import hashlib
+import json
+import math
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn, Unpack, final
+
+import numpy as np
+
+from mixtailor._checks import check_count, plural, refuse, shown
+from mixtailor._files import atomic_write, read_bounded
+from mixtailor.memory.keeping import Keeping
+from mixtailor.rules.aggregation import Aggregation
+from mixtailor.rules.base import Rule
+from mixtailor.rules.part import walk
+from mixtailor.rules.plain import as_rule
+from mixtailor.rules.request import RequestKeywords
+from mixtailor.rules.weighting import WEIGHTED
+
+__all__ = ["Fresh", "FutureError", "Inbox", "Kept", "LateError", "RefusedError", "ReplayedError", "UnknownWorkerError"]
+
+MOST_WORKERS = 1 << 16
+_INDEX, _MEMORY, _MOST_BYTES = "inbox.json", "memory.npz", 256 << 20
+
+
+class RefusedError(ValueError):
+    """An update that an inbox does not take."""
+
+
+class LateError(RefusedError):
+    """An update of a model that is older than the inbox accepts."""
+
+
+class ReplayedError(RefusedError):
+    """A second update of a worker for the same model, or one for an older model than its last."""
+
+
+class FutureError(RefusedError):
+    """An update of a model that does not exist yet."""
+
+
+class UnknownWorkerError(RefusedError):
+    """An update of a worker that is not expected."""
+
+
+@final
+@dataclass(frozen=True)
+class Fresh:
+    """Aggregate the updates that were not used yet, once there are k of them.
+
+    At most one is of each worker, so that f Byzantine workers have at most f of them, however fast they are.
+
+    Examples
+    --------
+    >>> Fresh(10)
+    Fresh(k=10)
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        check_count("Fresh", "k", self.k)
+
+    def chosen(self, rows: "Mapping[str, _Row]") -> list[str]:
+        """Whose updates to use; none where there are too few."""
+        new = [worker for worker, row in rows.items() if row.fresh]
+        return new if len(new) >= self.k else []
+
+
+@final
+@dataclass(frozen=True)
+class Kept:
+    """Aggregate the last update of every worker, once k of them are new.
+
+    f then counts all workers and not those of a sample: a sample with a Byzantine majority changes some rows of many.
+
+    Examples
+    --------
+    >>> Kept(10)
+    Kept(k=10)
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        check_count("Kept", "k", self.k)
+
+    def chosen(self, rows: "Mapping[str, _Row]") -> list[str]:
+        """Whose updates to use; none where there are too few new ones."""
+        return list(rows) if sum(row.fresh for row in rows.values()) >= self.k else []
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The last update of a worker, or the file that it is in."""
+
+    version: int
+    update: Any
+    fresh: bool = True
+
+
+@final
+class Inbox:
+    r"""The last update of each worker, with the version of the model that it was computed from, and a rule for them.
+
+    An update of version v, used when the server's model has version t, is :math:`\tau = t - v` versions stale and
+    counts with the weight :math:`(1 + \tau)^{-a}`.
+
+    Parameters
+    ----------
+    rule : rule
+        Any, a `Memory` or `recommended` included.
+    folder : path, optional
+        Where updates and the index of them are kept, so that they survive a kill. An inbox that finds its index there
+        continues from it. The updates have to be arrays, or arrays by name, then.
+    staleness : float
+        a. Above 0, the rule needs a form with weights; `Memory` has none. The f heaviest updates then are what may be
+        Byzantine.
+    oldest : int, optional
+        The most versions that an update may be stale; older ones are refused, and leave.
+    workers : collection, optional
+        Who may send. Without it anybody may, under any name, and f has to count names.
+
+    Examples
+    --------
+    >>> from mixtailor import Comed, Fresh, Inbox
+    >>> inbox = Inbox(Comed(), oldest=2)
+    >>> for worker, value in [("ann", 1.0), ("bob", 2.0), ("cyn", 9e9)]:
+    ...     inbox.put(worker, np.array([value]), version=0)
+    >>> inbox.aggregate(when=Fresh(3)).update, inbox.version
+    (array([2.]), 1)
+    >>> inbox.aggregate(when=Fresh(3)) is None
+    True
+    >>> inbox.put("ann", np.array([1.0]), version=5)
+    Traceback (most recent call last):
+    mixtailor.memory.inbox.FutureError: ann sent an update of version 5, and the model has version 1.
+
+    Notes
+    -----
+    One row for each worker: whoever sends faster than others replaces its own row. A row is safe when `put` returns:
+    the update is on the disk, and then the index that names it, each whole or not at all. A kill between the two leaves
+    the row that was there before. The version advances when an aggregation gave an update.
+    """
+
+    def __init__(
+        self,
+        rule: Any,
+        *,
+        folder: str | Path | None = None,
+        staleness: float = 0.0,
+        oldest: int | None = None,
+        workers: Collection[object] | None = None,
+    ) -> None:
+        self.rule: Rule = as_rule(rule)
+        if not 0.0 <= staleness < math.inf:
+            refuse(f"Inbox needs staleness >= 0, the power of a weight, and got {staleness}.")
+        if staleness and not all(part.takes_weights() for part in walk(self.rule)):
+            refuse(f"Inbox with staleness needs a rule with weights, and {self.rule!r} has none. {WEIGHTED}")
+        if oldest is not None:
+            check_count("Inbox", "oldest", oldest, 0)
+        self.staleness, self.oldest = float(staleness), oldest
+        self.workers = None if workers is None else frozenset(str(worker) for worker in workers)
+        self.folder = None if folder is None else Path(folder)
+        self._version = 0
+        self._rows: dict[str, _Row] = {}
+        self._last: dict[str, int] = {}  # the version of each worker's last update, also of those that left
+        self._mutex = threading.RLock()
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._resume(self.folder)
+
+    @property
+    def version(self) -> int:
+        """The version of the server's model: how many aggregations gave an update."""
+        return self._version
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._rows))
+
+    def __repr__(self) -> str:
+        return f"<Inbox of {plural(len(self), 'update')} at version {self.version}, {self.rule!r}>"
+
+    def put(self, worker: object, update: Any, *, version: int) -> None:
+        """Take in what a worker computed from the model of a version; a `RefusedError` says why not.
+
+        Parameters
+        ----------
+        worker : object
+            Its name.
+        update : array, tensor or arrays by name
+            In the form that all others have; what is not is named when it is aggregated.
+        version : int
+            The version of the model that the update was computed from.
+        """
+        name = str(worker)
+        check_count("Inbox.put", "version", version, 0)
+        with self._mutex:
+            self._check(name, int(version))
+            kept = update if self.folder is None else self._written(self.folder, name, int(version), update)
+            before = self._rows.get(name)
+            self._rows[name], self._last[name] = _Row(int(version), kept), int(version)
+            self._save_index()
+            if before is not None and self.folder is not None:
+                Path(before.update).unlink(missing_ok=True)
+
+    def _check(self, name: str, version: int) -> None:
+        who = shown(name)
+        if self.workers is not None and name not in self.workers:
+            raise UnknownWorkerError(f"{who} sent an update and is none of the {len(self.workers)} workers expected.")
+        if version > self._version:
+            raise FutureError(f"{who} sent an update of version {version}, and the model has version {self._version}.")
+        if self.oldest is not None and self._version - version > self.oldest:
+            raise LateError(
+                f"{who} sent an update of version {version}, {self._version - version} versions old, and at most "
+                f"{self.oldest} are accepted."
+            )
+        last = self._last.get(name)
+        if last is not None and version <= last:
+            raise ReplayedError(
+                f"{who} sent an update of version {version}, and its last one had version {last}: each worker sends "
+                "one for a version, in order."
+            )
+        if last is None and len(self._last) >= MOST_WORKERS:
+            raise UnknownWorkerError(f"{who} is new, and an inbox has at most {MOST_WORKERS:,} workers. Give workers=.")
+
+    def aggregate(self, when: Fresh | Kept, **request: Unpack[RequestKeywords]) -> Aggregation | None:
+        """The rule's result once there are enough updates, or None. Parameters besides `when` are those of any rule.
+
+        Where it gives an update, the model's version advances by one, and the updates that were used are not fresh.
+        """
+        with self._mutex:
+            self._drop_old()
+            names = when.chosen(self._rows)
+            if len(names) < max(self.rule.min_rows(), 1):
+                return None
+            behind = np.array([self._version - self._rows[name].version for name in names], np.float64)
+            if self.staleness and behind.any():
+                request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
+            result = self.rule.aggregate([self._rows[name].update for name in names], **{**request, "workers": names})
+            if result.update is not None:
+                for name in names:
+                    self._rows[name] = replace(self._rows[name], fresh=False)
+                self._version += 1
+                if self.folder is not None and isinstance(self.rule, Keeping):
+                    self.rule.save(self.folder / _MEMORY)
+                self._save_index()
+            return result
+
+    def stale(self) -> dict[str, int]:
+        """How many versions each worker's update is behind the model."""
+        return {name: self._version - row.version for name, row in self._rows.items()}
+
+    def _drop_old(self) -> None:
+        if self.oldest is None:
+            return
+        for name, behind in self.stale().items():
+            if behind > self.oldest:
+                row = self._rows.pop(name)
+                if self.folder is not None:
+                    Path(row.update).unlink(missing_ok=True)
+
+    # On disk.
+
+    def _written(self, folder: Path, name: str, version: int, update: Any) -> Path:
+        arrays = {str(key): _plain(item) for key, item in update.items()} if isinstance(update, Mapping) else None
+        stem = f"{hashlib.sha256(name.encode()).hexdigest()[:32]}-{version}"
+        path = folder / f"{stem}{'.npy' if arrays is None else '.npz'}"
+        with atomic_write(path, mode=0o600) as file:
+            if arrays is None:
+                np.save(file, _plain(update), allow_pickle=False)
+            else:
+                np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
+        return path
+
+    def _save_index(self) -> None:
+        if self.folder is None:
+            return
+        rows = {name: [row.version, Path(row.update).name, row.fresh] for name, row in self._rows.items()}
+        with atomic_write(self.folder / _INDEX, mode=0o600) as file:
+            file.write(json.dumps({"version": self._version, "rows": rows, "last": self._last}).encode())
+
+    def _resume(self, folder: Path) -> None:
+        path = folder / _INDEX
+        if path.exists():
+            try:
+                index = json.loads(read_bounded(path, _MOST_BYTES))
+                self._version = _count(index["version"])
+                self._last = {str(name): _count(last) for name, last in index["last"].items()}
+                for name, (version, file, fresh) in index["rows"].items():
+                    self._rows[str(name)] = _Row(_count(version), folder / Path(str(file)).name, bool(fresh))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                refuse(f"{shown(path)} is not the index of an inbox, or is damaged. Remove the folder to start again.")
+        named = {Path(row.update).name for row in self._rows.values()}
+        for found in folder.glob("*.np[yz]"):  # of a put that was killed before its index was written
+            if found.name not in named and found.name != _MEMORY:
+                found.unlink(missing_ok=True)
+        if isinstance(self.rule, Keeping) and (folder / _MEMORY).exists():
+            self.rule.load(folder / _MEMORY)
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value
+
+
+def _plain(update: Any) -> "np.ndarray[Any, np.dtype[Any]]":
+    array = np.asarray(update.detach().cpu() if hasattr(update, "detach") else update)
+    if array.dtype.kind not in "fiu":
+        _refuse_form(array.dtype)
+    return array
+
+
+def _refuse_form(kind: object) -> NoReturn:
+    refuse(f"An inbox on disk needs updates as arrays of numbers, or such arrays by name, and got {kind}.")

@@ -1,0 +1,153 @@
+"""`Inbox`: one row for each worker, versions in order, and nothing lost to a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mixtailor as mt
+from mixtailor.memory import FutureError, LateError, RefusedError, ReplayedError, UnknownWorkerError
+
+
+def filled(rule: mt.Rule, n: int = 5, **options) -> mt.Inbox:
+    inbox = mt.Inbox(rule, **options)
+    for worker in range(n):
+        inbox.put(f"w{worker}", np.full(3, float(worker)), version=inbox.version)
+    return inbox
+
+
+def test_versions_that_are_late_replayed_or_of_the_future_are_refused_by_name() -> None:
+    inbox = filled(mt.Comed(), oldest=1)
+    with pytest.raises(FutureError, match="w0 sent an update of version 1, and the model has version 0"):
+        inbox.put("w0", np.zeros(3), version=1)
+    with pytest.raises(ReplayedError, match="its last one had version 0"):
+        inbox.put("w0", np.zeros(3), version=0)
+    for step in range(1, 4):
+        for worker in range(4):
+            inbox.put(f"w{worker}", np.full(3, 1.0), version=step - 1) if step > 1 else None
+        assert inbox.aggregate(mt.Fresh(4)) is not None and inbox.version == step
+    with pytest.raises(LateError, match=r"w4 sent an update of version 1, 2 versions old, and at most 1"):
+        inbox.put("w4", np.zeros(3), version=1)
+    with pytest.raises(RefusedError):  # all of them by one name
+        inbox.put("w4", np.zeros(3), version=0)
+    assert "w4" not in set(inbox), "its row of version 0 was too old, and left"
+
+
+def test_nobody_floods() -> None:
+    """Two Byzantine workers that send in every version have two of the rows, however often they send."""
+    inbox = mt.Inbox(mt.TrimmedMean(2))
+    for _ in range(20):
+        for worker in ("mal", "eve"):
+            inbox.put(worker, np.full(3, 1e9), version=inbox.version)
+            with pytest.raises(ReplayedError):
+                inbox.put(worker, np.full(3, 2e9), version=inbox.version)
+        assert inbox.aggregate(mt.Fresh(5)) is None, "two workers are never five"
+        for worker in range(5):
+            inbox.put(worker, np.ones(3), version=inbox.version)
+        result = inbox.aggregate(mt.Fresh(5))
+        assert result is not None and result.n == 7 and np.array_equal(result.update, np.ones(3))
+
+
+def test_strangers_are_refused_where_workers_are_named() -> None:
+    inbox = mt.Inbox(mt.Comed(), workers=["ann", "bob"])
+    with pytest.raises(UnknownWorkerError, match="is none of the 2 workers expected"):
+        inbox.put("mal\x1b[2J", np.ones(2), version=0)
+
+
+def test_fresh_uses_what_was_not_used_and_kept_uses_all() -> None:
+    inbox = filled(mt.Mean())
+    assert inbox.aggregate(mt.Fresh(5)).n == 5
+    inbox.put("w0", np.full(3, 10.0), version=1)
+    assert inbox.aggregate(mt.Kept(2)) is None
+    inbox.put("w1", np.full(3, 10.0), version=1)
+    assert inbox.aggregate(mt.Kept(2)).update == pytest.approx((10 + 10 + 2 + 3 + 4) / 5)
+    assert inbox.aggregate(mt.Fresh(1)) is None, "they have been used"
+    assert inbox.stale() == {"w0": 1, "w1": 1, "w2": 2, "w3": 2, "w4": 2}
+
+
+def test_staleness_goes_into_the_weights() -> None:
+    inbox = filled(mt.Mean(), n=2, staleness=1.0)
+    inbox.aggregate(mt.Fresh(2))
+    inbox.put("w0", np.full(3, 5.0), version=1)
+    result = inbox.aggregate(mt.Kept(1))
+    assert result.update == pytest.approx((5.0 + 0.5 * 1.0) / 1.5)
+    with pytest.raises(ValueError, match="needs a rule with weights"):
+        mt.Inbox(mt.recommended(1), staleness=0.5)
+
+
+def test_byzantine_rows_are_named_and_the_model_stays_where_there_are_too_many() -> None:
+    inbox = filled(mt.TrimmedMean(1))
+    inbox.put("bad", np.full(3, np.nan), version=0)
+    result = inbox.aggregate(mt.Kept(6))
+    assert [item.worker for item in result.quarantined] == ["bad"] and inbox.version == 1
+    for worker in ("w0", "w1"):
+        inbox.put(worker, np.full(7, 1.0), version=1)  # another shape
+    assert inbox.aggregate(mt.Fresh(2)) is None, "two rows are fewer than the rule needs"
+    assert inbox.aggregate(mt.Kept(2), on_fault="skip").update is None and inbox.version == 1
+
+
+def test_recommended_and_guarded_in_an_inbox_on_disk(tmp_path) -> None:
+    """Opened again, the inbox has the rows, the versions and what the rule remembered."""
+    names, random = [f"w{k}" for k in range(6)], np.random.default_rng(0)
+    rule = mt.Guarded(mt.recommended(2))
+    inbox = mt.Inbox(rule, folder=tmp_path)
+    for _ in range(7):
+        for name in names:
+            inbox.put(name, {"a": random.normal(size=4), "b": random.normal(size=(2, 3))}, version=inbox.version)
+        result = inbox.aggregate(mt.Fresh(6))
+    assert set(result.update) == {"a", "b"} and result.update["b"].shape == (2, 3)
+    again = mt.Inbox(mt.Guarded(mt.recommended(2)), folder=tmp_path)
+    assert (again.version, again.stale(), list(again)) == (7, inbox.stale(), names)
+    assert again.rule.state()["scales"] == rule.state()["scales"]
+    assert len(list(tmp_path.glob("*.npz"))) == 7, "a file for each worker, and the memory"
+    with pytest.raises(ReplayedError):
+        again.put("w0", {"a": np.ones(4), "b": np.ones((2, 3))}, version=6)
+
+
+PROGRAM = """
+import sys, numpy as np, mixtailor as mt
+inbox = mt.Inbox(mt.Comed(), folder=sys.argv[1])
+print("ready", flush=True)
+while True:
+    for worker in range(5):
+        if inbox._last.get(str(worker), -1) < inbox.version:
+            inbox.put(worker, np.full(2000, float(inbox.version)), version=inbox.version)
+    inbox.aggregate(mt.Fresh(5))
+"""
+
+
+def test_kill_9_at_any_moment_leaves_whole_rows(tmp_path) -> None:
+    """After each kill every row that the index names is there and whole, and the versions go on."""
+    version = 0
+    for wait in (0.05, 0.21, 0.4):
+        child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE)
+        assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+        time.sleep(wait)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        inbox = mt.Inbox(mt.Comed(), folder=tmp_path)
+        assert inbox.version >= version
+        version = inbox.version
+        for row in inbox._rows.values():
+            assert np.array_equal(np.load(row.update), np.full(2000, float(row.version)))
+        assert len(list(Path(tmp_path).glob("*.npy"))) == len(inbox)
+
+
+def test_a_damaged_index_is_refused(tmp_path) -> None:
+    for content in (
+        b"{",
+        b"[]",
+        b'{"version": -1, "rows": {}, "last": {}}',
+        b'{"version": 0, "rows": [1], "last": {}}',
+    ):
+        (tmp_path / "inbox.json").write_bytes(content)
+        with pytest.raises(ValueError, match="is not the index of an inbox"):
+            mt.Inbox(mt.Comed(), folder=tmp_path)
+    (tmp_path / "inbox.json").write_bytes(b'{"version": 0, "rows": {"a": [0, "../../etc/passwd", true]}, "last": {}}')
+    assert mt.Inbox(mt.Comed(), folder=tmp_path)._rows["a"].update == tmp_path / "passwd"

@@ -259,7 +259,7 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
     fixed = all(
         count in (0, sum(record["drawn"].values())) for record in runs[0].records for count in record["lying"].values()
     )
-    return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
+    return {"seed": seed, "rows": rows, "byzantine": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
 
 
 def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:

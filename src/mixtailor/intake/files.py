@@ -76,7 +76,9 @@ class Opened(NamedTuple):
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
-    files = [list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows]
+    files: list[list[File]] = [
+        list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows
+    ]
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)

@@ -19,7 +19,7 @@ from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.files.folders import is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
-from mixtailor.storage.files.opened import FileArray, Unreadable
+from mixtailor.storage.files.opened import File, FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
 from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers

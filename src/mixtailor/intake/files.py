@@ -19,7 +19,7 @@ from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.files.folders import is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
-from mixtailor.storage.files.opened import FileArray, Unreadable
+from mixtailor.storage.files.opened import File, FileArray, Unreadable
 from mixtailor.storage.files.rows import FileRows
 from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers
@@ -76,7 +76,9 @@ class Opened(NamedTuple):
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
     rows, faults = structures_of(paths, _structure)
-    files = [list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows]
+    files: list[list[File]] = [
+        list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows
+    ]
     if len(faults) == len(paths):
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)

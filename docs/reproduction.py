@@ -9,6 +9,8 @@ from pathlib import Path
 
 from mixtailor.experiments import Experiment, Results, kept_curves, shipped
 from mixtailor.experiments.claims import Number, Verdict, numbers_beside, verdicts
+from mixtailor.experiments.config import PRESETS
+from mixtailor.experiments.results import Result
 from mixtailor.report.figures import draw_results, figure_name
 from mixtailor.report.summary import Chart, charts
 
@@ -85,7 +87,9 @@ def readings() -> str:
         cells = []
         for rule in rules:
             number, ours = beside.get((panel, rule), (None, None))
-            cells.append("not changed" if number is None else NOT_RUN if ours is None else _off(number, ours))
+            runs = results.chosen(panel=panel, rule=rule)
+            told = NOT_RUN if ours is None or number is None else _off(number, ours) + _length(runs[0])
+            cells.append("not changed" if number is None else told)
         lines.append([panel.removeprefix("adaptive, "), *cells])
     heads = [f"{_name(rule)}, the paper {_range(*_ends_of(beside, rule))}" for rule in rules]
     return _table(("Reading", *heads), lines)
@@ -204,7 +208,13 @@ def _accuracies(results: Results) -> str:
 def _seeds(results: Results, rule: str, panel: str | None = None) -> str:
     wanted = {"rule": rule} if panel is None else {"rule": rule, "panel": panel}
     runs = sorted(results.chosen(**wanted), key=lambda run: run.seed)
-    return ", ".join(f"{run.accuracy():.2f}" for run in runs) or NOT_RUN
+    return ", ".join(f"{run.accuracy():.2f}{_length(run)}" for run in runs) or NOT_RUN
+
+
+def _length(run: Result) -> str:
+    """After how many rounds, where these are not the paper's."""
+    preset = PRESETS.get(run.config["data"])
+    return "" if preset is None or run.rounds == preset["rounds"] else f" (after {run.rounds:,})"
 
 
 def _ends(results: Results, panel: str) -> str:

@@ -172,7 +172,7 @@ def check_rows(rule: object, requirement: str, least: int, n: int) -> None:
 
 
 def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[object]) -> str:
-    """The sentence for more faults than the rule withstands."""
+    """The sentence for more faults than the rule tolerates."""
     rows = sorted(reasons)
     kinds = sorted({reasons[row] for row in rows})
     what = shown(kinds[0]) if len(kinds) == 1 else "faulty (" + "; ".join(map(shown, kinds)) + ")"

@@ -60,6 +60,8 @@ def test_it_does_more_harm_than_a_scan_of_200_epsilons_and_every_default_start(m
     simple = [attack for attack in SIMPLE if attack.least_f() <= 2]
     for start in (*map(Tailored, np.geomspace(1e-2, 1e2, 200)), *simple):
         assert made.facts["value"] <= expected(start(honest, 2, rng=0)) + 1e-6, start
+    for size in np.geomspace(1e-2, 1e2, 20):  # along the mean, not against it
+        assert made.facts["value"] <= expected(np.tile(size * gradient, (2, 1))) + 1e-6, size
 
 
 def test_a_search_that_returns_its_start_says_so() -> None:

@@ -29,10 +29,27 @@ def test_counts_are_first_passages_and_sum_over_the_pool() -> None:
 
 
 def test_what_is_not_reached_counts_with_what_was_spent() -> None:
-    """And is shown as not found."""
+    """And is shown as none where the attack is solved, else as more than what was spent."""
     found = attack_complexity(mt.Comed(), (0.01,), honest=5.0 + WEAK[:10], f=2, budget=40)
     assert found.counts == ((None,),) and found.reached == (0,) and found.totals[0] == 2
-    assert "not found" in str(found)
+    assert found.solved == (True,) and str(found).splitlines()[1].split() == ["Comed()", "none"]
+    pool = mt.MixTailor([mt.GeometricMedian(), mt.Comed()])
+    found = attack_complexity(pool, (0.01,), honest=5.0 + WEAK[:10], f=2, budget=40)
+    lines = str(found).splitlines()
+    assert found.solved == (False, True) and found.counts[0] == (None,)
+    assert lines[1].endswith(f"> {found.spent[0]}") and lines[-1].endswith(f"> {found.totals[0]}")
+
+
+def test_a_larger_budget_finds_rows_that_a_small_one_did_not_rule_out() -> None:
+    """Against NNM >> comed: the small search says that it takes more than it spent, and it does."""
+    everyone = 0.15 + np.random.default_rng(0).normal(size=(12, 5))
+    rule = mt.NNM(f=4) >> mt.Comed()
+    few, many = (
+        attack_complexity(rule, (0.05,), honest=everyone[4:], own=everyone[:4], f=4, budget=budget)
+        for budget in (100, 1000)
+    )
+    assert few.counts[0][0] is None and f"> {few.spent[0]}" in str(few)
+    assert many.counts[0][0] is not None and many.counts[0][0] > few.spent[0]
 
 
 def test_attacks_on_columnwise_rules_are_found_where_they_exist() -> None:

@@ -152,8 +152,8 @@ def test_a_reference(arrays, capsys):
         (["--rule", "krum", "--f", "-1"], 1, "Krum needs f >= 0"),
         (["--rule", "krum"], 2, "Give --f."),
         (["--f", "2", "--set", "p"], 2, "--set needs NAME=VALUE"),
-        (["--rule", "comed", "-o", "out.txt"], 1, "The answer needs a name that ends in .npy, .npz, .safetensors"),
-        (["--rule", "comed", "-o", "nowhere/out.npy"], 1, "The answer needs a folder that exists"),
+        (["--rule", "comed", "-o", "out.txt"], 1, "The result needs a name that ends in .npy, .npz, .safetensors"),
+        (["--rule", "comed", "-o", "nowhere/out.npy"], 1, "The result needs a folder that exists"),
         (["--rule", "comed", "-o", "out.npz"], 1, "write it to .npy, not to .npz"),
     ],
 )

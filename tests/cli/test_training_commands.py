@@ -179,8 +179,8 @@ def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (group,) = found["groups"]
-    assert group["attacks"][0] == "tailored 10, 1 liars" and len(group["attacks"]) == 6
-    # comed alone withstands more liars than were declared, since it was told of none.
+    assert group["attacks"][0] == "tailored 10, 1 Byzantine" and len(group["attacks"]) == 6
+    # comed alone tolerates more Byzantine workers than were declared, since it takes no f.
     assert group["worst"][0]["rule"] == "comed"
     assert "runs:" in found["budget"]
     assert main(arguments) == 0

@@ -65,18 +65,18 @@ def test_hovering_reads_the_chart(window: Any) -> None:
 
 
 def test_choices_mark_the_liars(window: Any) -> None:
-    assert window.run("return document.querySelectorAll('#chosen th.liar').length") == 2
+    assert window.run("return document.querySelectorAll('#chosen th.byzantine').length") == 2
     assert window.run("return document.querySelectorAll('#draws .bar').length") >= 2
     assert window.run("return document.querySelectorAll('#times .bar').length") == 3
 
 
 def test_the_account_of_workers_is_drawn_and_tabled(window: Any) -> None:
-    """A dot for each worker of the chosen rule, the liars marked; another rule shows another account."""
+    """A dot for each worker of the chosen rule, the Byzantine ones marked; another rule shows another account."""
     dots = "return document.querySelectorAll('#standings circle').length"
     assert window.run(dots) == 12
     assert window.run("return document.querySelectorAll('#standings circle.lied').length") == 2
     assert window.run("return document.querySelectorAll('#accounts tbody tr').length") == 12
-    assert window.run("return document.querySelectorAll('#accounts th.liar').length") == 2
+    assert window.run("return document.querySelectorAll('#accounts th.byzantine').length") == 2
     before = window.run("return document.querySelector('#standings figcaption').textContent")
     window.run(
         """const select = document.querySelector('#pick-rule select');

@@ -53,13 +53,13 @@ def test_draws_and_choices_are_counted(folder: Path) -> None:
     drawn = drawn_classes(results.chosen(rule="MixTailor"))
     assert sum(drawn.values()) == 4 * 12 and set(drawn) <= {"Krum", "Comed", "GeometricMedian", "Bulyan"}
     chosen = summary(results)["charts"][0]["chosen"]
-    assert sum(chosen["liars"]) == 2
+    assert sum(chosen["byzantine"]) == 2
     krum = next(row for row in chosen["rows"] if row["rule"] == "krum")
     assert sum(krum["shares"]) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_accounts_are_those_of_the_records(folder: Path) -> None:
-    """All rounds count, quiet and loud liars are marked, and an experiment of an older version has none."""
+    """All rounds count, quiet and loud Byzantine workers are marked, and an experiment of an older version has none."""
     results = Results.load(folder)
     accounts = summary(results)["charts"][0]["accounts"]
     assert [account["rule"] for account in accounts] == ["krum", "MixTailor", "<b>mean</b>"]

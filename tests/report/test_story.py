@@ -20,9 +20,9 @@ CONFIG: dict[str, Any] = {
 
 def made(rule: str, drawn: list[dict[str, int]], accuracy: float, attack: str = "strong", **more: Any) -> Result:
     """A run of ten rounds, evaluated twice, with the same accuracy both times."""
-    liars = {"0": 5, "1": 5}
+    byzantine = {"0": 5, "1": 5}
     records = [
-        {"round": 5 * k, "accuracy": accuracy, "drawn": part, "selected": {}, "lying": liars, **more}
+        {"round": 5 * k, "accuracy": accuracy, "drawn": part, "selected": {}, "lying": byzantine, **more}
         for k, part in enumerate(drawn, 1)
     ]
     config = {**CONFIG, "seed": 0, "rule": {"name": rule}, "attack": {"name": "tailored", "epsilon": 0.1}}

@@ -62,6 +62,7 @@ from mixtailor.simulation import (
     synthetic,
 )
 from mixtailor.simulation.adversary import Adversary, Cast, placed
+from mixtailor.simulation.server import Server
 from mixtailor.updates import Point, Updates
 
 
@@ -308,6 +309,22 @@ def test_every_model_based_form_starts_from_the_server_s_model_and_trains(form: 
     if k is None:
         assert facts["feasible"] and torch.cosine_similarity(reached, unattacked, dim=0) < -0.99
     assert trained(Krum(f=2), attack, sends="models", rounds=2).diverged is None
+
+
+def test_nesterov_is_torchs() -> None:
+    """The server's steps with deltas are those of torch.optim.SGD along their negatives: DiLoCo's outer step."""
+    settings = Settings(sends="deltas", local_steps=5, learning_rate=0.7, momentum=0.9, nesterov=True)
+    start, random = torch.tensor([1.0, -2.0, 0.5]), torch.Generator().manual_seed(0)
+    server, twin = Server(start, settings), nn.Parameter(start.clone())
+    optimizer = torch.optim.SGD([twin], lr=0.7, momentum=0.9, nesterov=True)
+    for round in range(5):
+        delta = torch.randn(3, generator=random)
+        server.step(delta, round)
+        twin.grad = -delta
+        optimizer.step()
+    torch.testing.assert_close(server.weights, twin.detach())
+    with pytest.raises(ValueError, match="nesterov needs momentum > 0"):
+        Settings(momentum=0.0, nesterov=True)
 
 
 def test_local_steps_learn_under_a_model_based_attack() -> None:

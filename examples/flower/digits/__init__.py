@@ -1,1 +1,1 @@
-"""Handwritten digits, learnt by Flower clients of which some lie."""
+"""Handwritten digits, learnt by Flower clients, some of them Byzantine."""

@@ -1,4 +1,4 @@
-"""The clients. They know nothing of mixtailor, but for those that are made to lie, to see what comes of it."""
+"""The clients. They know nothing of mixtailor, except those that attack."""
 
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -6,7 +6,7 @@ from flwr.clientapp import ClientApp
 from digits import task
 
 
-def lies(message: Message, context: Context, call_next):
+def byzantine(message: Message, context: Context, call_next):
     """A mod: clients whose partition is below `byzantine` send what an attack makes of their update."""
     config = context.run_config
     if config["attack"] == "none" or config["collude"] or context.node_config["partition-id"] >= config["byzantine"]:
@@ -18,7 +18,7 @@ def lies(message: Message, context: Context, call_next):
     return byzantine_mod(registry.make(config["attack"]))(message, context, call_next)
 
 
-app = ClientApp(mods=[lies])
+app = ClientApp(mods=[byzantine])
 
 
 @app.train()

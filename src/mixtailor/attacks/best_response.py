@@ -25,8 +25,9 @@ _Value = Callable[[Floats], float]
 # Of the budget that the starts leave: equal rows first, since there are fewer numbers to find.
 _EQUAL = 0.5
 _LEAST, _MOST, _SCAN = 1e-2, 1e2, 200  # the epsilons of the scan, and how many there are at most
+_ALONG = 10  # a candidate along the mean for so many against it
 _GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
-STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
+STEP = 0.1  # of the first moves, in units of the honest updates' distance to their mean
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class BestResponse(Attack):
     The search starts from simple attacks and from a scan of the tailored attack's epsilon. It moves the rows of the
     best of them, :math:`b^0`, in the span of a few telling directions :math:`v_k` of length one: the mean, the
     deviation of each coordinate, the same against the mean's signs, and the leading principal directions.
-    :math:`\rho` is the honest rows' distance to their mean. First all rows move together, then in groups.
+    :math:`\rho` is the honest updates' distance to their mean. First all rows move together, then in groups.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ class BestResponse(Attack):
         The rule, or the MixTailor with its probabilities, that the server uses.
     budget : int
         How many candidates to try, starts included; each is tried on every rule of the pool. Half of what the
-        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm.
+        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm. A tenth as
+        many go along the mean.
     quantile : float, optional
         Make this quantile of the payoff over the draw small, in place of the expectation: 1 is the worst payoff for
         the attacker.
@@ -85,7 +87,7 @@ class BestResponse(Attack):
     directions: int = field(default=3, kw_only=True)
     groups: int = field(default=2, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, the server's rules and their probabilities"
+    needs: ClassVar[str] = "the honest updates, the server's rules and their probabilities"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):
@@ -138,8 +140,12 @@ class BestResponse(Attack):
 
     def _from_starts(self, value: _Value, starts: Sequence[Start], frame: Frame, f: int) -> Start:
         tried = list(starts[: self.budget])
-        for epsilon in np.geomspace(_LEAST, _MOST, min((self.budget - len(tried)) // 2, _SCAN)):
+        count = min((self.budget - len(tried)) // 2, _SCAN)
+        for epsilon in np.geomspace(_LEAST, _MOST, count):
             tried.append(Start(f"Tailored(epsilon={epsilon:.4g})", np.tile(-epsilon * frame.centre, (f, 1))))
+        # Along the mean: a rule that bounds lengths, or selects by them, may lose more by an update that is too long.
+        for size in np.geomspace(_LEAST, _MOST, count // _ALONG):
+            tried.append(Start(f"the mean times {size:.4g}", np.tile(size * frame.centre, (f, 1))))
         found = [value(start.rows) for start in tried]
         return tried[int(np.argmin(found))]
 

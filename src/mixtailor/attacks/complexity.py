@@ -10,6 +10,7 @@ import numpy as np
 
 from mixtailor._checks import check_count, check_positive, refuse
 from mixtailor._types import Floats
+from mixtailor.attacks._columnwise import order_weights
 from mixtailor.attacks._evolution import first_below
 from mixtailor.attacks.adaptive import Adaptive
 from mixtailor.attacks.base import Attack, Scene
@@ -37,6 +38,10 @@ class Complexity:
         The rules of the pool.
     counts : tuple of tuples of int or None
         T_i for each rule and epsilon; None where the budget did not reach it.
+    spent : tuple of int
+        The evaluations made for each rule.
+    solved : tuple of bool
+        Whether the attack on the rule was solved and not searched for: no count means there that no rows exist.
     budget : int
         Candidates per rule.
     totals : tuple of int
@@ -50,6 +55,8 @@ class Complexity:
     angles: tuple[float, ...]
     rules: tuple[str, ...]
     counts: tuple[tuple[int | None, ...], ...]
+    spent: tuple[int, ...]
+    solved: tuple[bool, ...]
     budget: int
     totals: tuple[int, ...]
     distinct: tuple[int, ...]
@@ -61,13 +68,20 @@ class Complexity:
 
     def __str__(self) -> str:
         lines = [f"{'angle to -g below':24}" + "".join(f"{angle:>10.4g}" for angle in self.angles)]
-        for rule, counts in dict(zip(self.rules, self.counts, strict=True)).items():
-            cells = "".join(f"{'not found' if count is None else count:>10}" for count in counts)
-            lines.append(f"{rule[:24]:24}{cells}")
+        for place, rule in enumerate(self.rules):
+            if rule not in self.rules[:place]:
+                unreached = "none" if self.solved[place] else f"> {self.spent[place]}"
+                cells = "".join(f"{unreached if count is None else count:>10}" for count in self.counts[place])
+                lines.append(f"{rule[:24]:24}{cells}")
         lines.append(f"{'rules turned around':24}" + "".join(f"{count:>10}" for count in self.reached))
-        lines.append(f"{'sum over the pool':24}" + "".join(f"{total:>10}" for total in self.totals))
-        lines.append(f"{'equal rules once':24}" + "".join(f"{total:>10}" for total in self.distinct))
+        for name, totals in (("sum over the pool", self.totals), ("equal rules once", self.distinct)):
+            shown = (f"{'> ' if self._open(place) else ''}{total}" for place, total in enumerate(totals))
+            lines.append(f"{name:24}" + "".join(f"{cell:>10}" for cell in shown))
         return "\n".join(lines)
+
+    def _open(self, place: int) -> bool:
+        """Whether a search ended before it reached this angle, so that a sum is a lower bound."""
+        return any(counts[place] is None and not known for counts, known in zip(self.counts, self.solved, strict=True))
 
 
 def attack_complexity(
@@ -85,7 +99,8 @@ def attack_complexity(
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
     The attacker is `OptimalTailored` with separate rows, one rule after the other. It solves comed and the trimmed mean
-    exactly, so that "not found" means there that no rows exist.
+    exactly: "none" means that no rows exist. For other rules it searches, and "> 200" means that the rows, if there are
+    any, take more evaluations than 200: a larger budget may find them.
 
     Parameters
     ----------
@@ -107,7 +122,7 @@ def attack_complexity(
     >>> print(attack_complexity(MixTailor([Krum(f=2), Comed()]), (1.0, 0.01), honest=honest, f=2))
     angle to -g below                1      0.01
     Krum(f=2)                        2         2
-    Comed()                  not found not found
+    Comed()                       none      none
     rules turned around              1         1
     sum over the pool                4         4
     equal rules once                 4         4
@@ -133,6 +148,7 @@ def attack_complexity(
     rule.check_rows(n)
     rules = list(rule.rules) if isinstance(rule, MixTailor) else [rule]
     known: dict[Rule, tuple[list[int | None], int]] = {}
+    solved: dict[Rule, bool] = {}
     for each in rules:
         if each not in known:
             attack = OptimalTailored(each, rows="separate", budget=budget, tolerance=min(angles))
@@ -140,6 +156,7 @@ def attack_complexity(
             errors: Any = facts["errors"]
             spent: Any = facts["evaluations"]
             known[each] = [first_below(errors, angle) for angle in angles], int(spent)
+            solved[each] = order_weights(each, n) is not None
     counts = tuple(tuple(known[each][0]) for each in rules)
 
     def total(which: Iterable[Rule], place: int) -> int:
@@ -150,6 +167,8 @@ def attack_complexity(
         tuple(float(angle) for angle in angles),
         tuple(map(repr, rules)),
         counts,
+        tuple(known[each][1] for each in rules),
+        tuple(solved[each] for each in rules),
         budget,
         tuple(total(rules, place) for place in range(len(angles))),
         tuple(total(known, place) for place in range(len(angles))),

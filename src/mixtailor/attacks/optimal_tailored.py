@@ -26,7 +26,7 @@ Form = Literal["equal", "separate"]
 
 _NO_DIRECTION = "{!r} needs a result without attack that is not zero: there is no opposite direction."
 _LEAST = 1e-3  # the smallest lambda that is tried
-_STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
+_STEP = 0.1  # of the first moves, in units of the honest updates' distance to their mean
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OptimalTailored(Attack):
     target : Rule
         The rule that the server uses; of a MixTailor, one rule is drawn by the attacker.
     rows : {"equal", "separate"}
-        All Byzantine rows alike (the paper's suboptimal attack), or each its own.
+        All Byzantine updates alike (the paper's suboptimal attack), or each its own.
     k : int, optional
         How many rows are known, own ones included; the others are taken for the mean of those. All by default.
     model : update, optional
@@ -74,13 +74,13 @@ class OptimalTailored(Attack):
     -----
     `craft` reports lambda, the angle between the result and g, whether it is feasible, and the number of rule
     evaluations, all as the attacker sees them: with partial knowledge the server has other rows. ``k=k`` is
-    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest rows, and a simulation
-    computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are the eight
-    forms of the paper's appendix.
+    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest updates, and a
+    simulation computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are
+    the eight forms of the paper's appendix.
 
-    Equal rows are not always the best against Krum: where an honest row that competes with them has a Byzantine row
-    among its neighbours, a second Byzantine row that steps away from it raises its score to first order, at a cost of
-    second order.
+    Equal rows are not always the best against Krum: where an honest update that competes with them has a Byzantine
+    update among its neighbours, a second Byzantine update that steps away from it raises its score to first order, at a
+    cost of second order.
 
     References
     ----------
@@ -99,7 +99,7 @@ class OptimalTailored(Attack):
     highest: float = field(default=1e4, kw_only=True)
     directions: int = field(default=6, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, or some of them, and the server's rule"
+    needs: ClassVar[str] = "the honest updates, or some of them, and the server's rule"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):
@@ -137,7 +137,7 @@ class OptimalTailored(Attack):
         if size is None:
             size = box.nearest(towards, origin, self.highest, self.tolerance)
         row = honest.given(honest.space.vector(row_for(honest, weights, origin - size * towards)))
-        result = host(flat(honest, trials.answer([row] * scene.f, rule))) - origin
+        result = host(flat(honest, trials.result([row] * scene.f, rule))) - origin
         outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
         feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0
         facts: dict[str, Any] = {"lambda": -outcome.inner / square, "angle": outcome.angle, "feasible": feasible}
@@ -202,8 +202,8 @@ class _Search:
 
     def value(self, rows: Floats) -> float:
         """The angle that is missing where it is more than the tolerance, else minus lambda: less is better."""
-        answer = self.trials.answer(self.frame.points(rows), self.rule)
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        result = self.trials.result(self.frame.points(rows), self.rule)
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         error = math.pi - outcome.angle
         if not self.errors or error < self.errors[-1][1]:
             self.errors.append((self.trials.evaluations, error))
@@ -254,9 +254,9 @@ class _Search:
         value = self.record.value
         feasible = value < 0.0
         assert self.record.best is not None
-        answer = self.trials.answer(self.frame.points(self.record.best), self.rule)
+        result = self.trials.result(self.frame.points(self.record.best), self.rule)
         self.trials.evaluations -= 1  # the search has counted it
-        outcome = _outcome(self.frame.updates, answer, self._began(), self._point(self.towards))
+        outcome = _outcome(self.frame.updates, result, self._began(), self._point(self.towards))
         return {"lambda": -outcome.inner / outcome.reference**2, "angle": outcome.angle, "feasible": feasible}
 
 
@@ -267,9 +267,9 @@ def _moved(base: Floats, first: int, origin: Floats, directions: Floats, theta: 
     return rows
 
 
-def _outcome(updates: Updates, answer: Point, origin: Combination | None, towards: Combination) -> Outcome:
+def _outcome(updates: Updates, result: Point, origin: Combination | None, towards: Combination) -> Outcome:
     """How ``result - origin`` stands to a direction."""
-    moved: Point = answer if origin is None else _difference(updates, answer, origin)
+    moved: Point = result if origin is None else _difference(updates, result, origin)
     inner = moved.updates.inner(moved, towards)
     return Outcome(float(inner[0, 1]), math.sqrt(max(inner[0, 0], 0.0)), math.sqrt(max(inner[1, 1], 0.0)))
 

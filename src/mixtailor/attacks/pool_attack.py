@@ -27,7 +27,8 @@ Problem = Literal["P1", "P2", "P3"]
 _STEP = 0.1
 _SPARE = 1.001  # so that rounding to the rows' own type leaves the distance above eps
 _LOW, _HIGH = 1e-4, 1e4  # of lambda's size, times the number of rows
-_FINER = 24  # steps of golden section, which make a bracket 1e5 times shorter
+_NEAR = 0.1  # of the sizes that are looked at closely; their largest is its inverse
+_TURNS = 4  # places on the line that are looked at more closely
 _LINE = "P3"
 
 
@@ -49,7 +50,7 @@ class PoolAttack(Attack):
     problem : {"P1", "P2", "P3"}
         Which problem of the paper's appendix.
     eps : float
-        The least distance between two Byzantine rows, for P1 and P2; 0 for no filter.
+        The least distance between two Byzantine updates, for P1 and P2; 0 for no filter.
     budget : int
         How many candidates to try on P3's line. P1 and P2 then try as many others, starts included.
     starts : sequence of Attack, optional
@@ -75,7 +76,7 @@ class PoolAttack(Attack):
     evaluations. The value is never above that of a start, made feasible; without a filter, P1 with the same budget is
     never above P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
     :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
-    honest rows.
+    honest updates.
 
     References
     ----------
@@ -91,7 +92,7 @@ class PoolAttack(Attack):
     directions: int = field(default=3, kw_only=True)
     groups: int = field(default=2, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rules"
+    needs: ClassVar[str] = "the honest updates and the server's rules"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):
@@ -159,13 +160,23 @@ class PoolAttack(Attack):
             tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
             return tried[size]
 
-        finer = min(self.budget // 4, _FINER)
-        grid = np.geomspace(_LOW, _HIGH, (self.budget - finer) // 2)
-        for size in (*grid, *-grid):
-            at(float(size))
-        best, step = min(tried, key=lambda size: tried[size]), float(grid[1] / grid[0])
-        sign = math.copysign(1.0, best)
-        golden(lambda size: at(sign * size), abs(best) / step, abs(best) * step, self.budget - len(tried))
+        # Rules that select change their minds within a tenth of a size near that of the mean. Half of the candidates
+        # are there; the rest are far from it, on the other side, and where the values turn.
+        eighth = self.budget // 8
+        near = np.geomspace(_NEAR, 1.0 / _NEAR, self.budget // 2)
+        far = np.geomspace(_LOW, _HIGH, max(2, eighth))
+        turns = []
+        for sign, grid in ((1.0, np.union1d(near, far)), (-1.0, far)):
+            found = [at(sign * float(size)) for size in grid]
+            padded = [math.inf, *found, math.inf]
+            for place, here in enumerate(found):
+                if here <= padded[place] and here < padded[place + 2]:
+                    ends = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, len(grid) - 1)])
+                    turns.append((here, sign, *ends))
+        chosen = sorted(turns)[:_TURNS]
+        for number, (_, sign, low, high) in enumerate(chosen):
+            share = (self.budget - len(tried)) // (len(chosen) - number)
+            golden(lambda size, sign=sign: at(sign * size), low, high, share)  # type: ignore[misc]  # bound in the loop
         best = min(tried, key=lambda size: tried[size])
         return best / (scene.n if scene.own is not None else scene.honest.n), tried[best]
 

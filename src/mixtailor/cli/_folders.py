@@ -1,7 +1,6 @@
 """Folders of Hugging Face for ``mixtailor aggregate``: their configurations, and a folder for the result."""
 
 import json
-import os
 import secrets
 import shutil
 from collections import Counter
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mixtailor._checks import plural, refuse, shown
-from mixtailor._files import read_bounded
+from mixtailor._files import new_file, read_bounded, rename
 from mixtailor.intake.arrival import Arrival
 from mixtailor.storage.files.folders import is_model_folder, main_file
 
@@ -117,7 +116,7 @@ def without(arrival: Arrival, faults: Mapping[int, str]) -> Arrival:
 
 
 def check_folder_out(out: Path) -> None:
-    """Refuse before anything is computed what could not be written after it."""
+    """Before anything is computed, refuse an output that could not be written."""
     if out.suffix in (".safetensors", ".npy", ".npz", ".pt", ".pth", ".bin"):
         refuse(f"The result of folders is a folder, with its configuration, and {out.name!r} is the name of a file.")
     if out.exists() or out.is_symlink():
@@ -133,7 +132,7 @@ def complete_folder(out: Path) -> Iterator[Path]:
     beside.mkdir()
     try:
         yield beside
-        os.rename(beside, out)
+        rename(beside, out)
     except BaseException:  # Ctrl-C too
         shutil.rmtree(beside, ignore_errors=True)
         raise
@@ -144,5 +143,6 @@ def written_folder(out: Path, like: Path, configs: Configs, write: "Callable[[Pa
     adapter = main_file(like).name.startswith("adapter_model")
     with complete_folder(out) as folder:
         for name, config in configs.most.items():
-            (folder / name).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            with new_file(folder / name) as file:
+                file.write((json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
         write(folder / ("adapter_model.safetensors" if adapter else "model.safetensors"))

@@ -1,4 +1,4 @@
-"""Formulas from code: a method called with letters in place of numbers results with its own formula."""
+"""Formulas from code: a method that is called with letters in place of numbers returns its own formula."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ Number = int | float
 class Letter:
     """A sum of terms, each a text with a number before it; 1 has the empty text.
 
-    Comparisons result as they would for a letter that is as large as it needs to be: above everything.
+    In comparisons, a letter counts as larger than every number.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _letter(value: "Letter | Number") -> Letter:
 
 
 def formula(value: object) -> str | None:
-    """What a method answered to letters, as text; None where it answered None."""
+    """What a method returned for letters, as text; None if it returned None."""
     if value is None:
         return None
     return str(value) if isinstance(value, Letter) else f"{value:g}" if isinstance(value, (int, float)) else str(value)

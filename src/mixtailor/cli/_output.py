@@ -29,7 +29,7 @@ class _Console(Console):
 
 
 def console() -> Console:
-    """Where results go; made again, so that it knows the terminal's width of now."""
+    """The console for results. A new one for each use, so that it has the present width of the terminal."""
     return _Console(highlight=False)
 
 
@@ -52,7 +52,7 @@ def _plain(text: str) -> str:
 
 @contextmanager
 def after_writing(path: object) -> Iterator[None]:
-    """What is told once the result is on the disk: that it cannot be printed does not undo the result."""
+    """For messages after the result is written: if they cannot be printed, the command has still succeeded."""
     try:
         yield
         sys.stdout.flush()

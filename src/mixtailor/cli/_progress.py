@@ -10,7 +10,7 @@ __all__ = ["Readings"]
 
 @dataclass
 class Readings:
-    """How often everything was read, counted run by run; `show` hears of each."""
+    """How often everything was read, counted run by run; `show` is called for each."""
 
     passes: float = 0.0
     show: Callable[[float], None] | None = None

@@ -25,7 +25,7 @@ _SAFETENSORS = {
 
 
 def check_out(out: Path, inputs: Collection[Path]) -> None:
-    """Refuse before anything is computed what could not be written after it."""
+    """Before anything is computed, refuse an output that could not be written."""
     if out.suffix.lower() not in SUFFIXES:
         refuse(f"The result needs a name that ends in {', '.join(SUFFIXES)} and got {out.name!r}.")
     if not out.parent.is_dir():
@@ -39,7 +39,7 @@ def check_out(out: Path, inputs: Collection[Path]) -> None:
 
 
 def _same(path: Path, out: Path) -> bool:
-    """Whether two paths lead to one file, by whatever links; what cannot be looked at is nothing that is replaced."""
+    """Whether two paths lead to the same file, links included; False if one of them cannot be read."""
     try:
         return path.samefile(out)
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
 
 
 class _Plain:
-    """A file that numpy does not take for one: writing to those itself, it tells of a full disk without saying so."""
+    """A file that numpy writes to by its `write`. Where numpy writes by itself, it does not say that a disk is full."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -85,7 +85,7 @@ def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:
 
 def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collection[str]) -> None:
     """Eight bytes of length, the header, the arrays; written here because the library copies every array first."""
-    # The widest types first, so that every array lies aligned.
+    # The widest types first, so that every array is aligned.
     widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in answer.items()}
     order = sorted(answer, key=lambda name: -widths[name])
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}

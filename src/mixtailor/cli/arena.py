@@ -27,7 +27,9 @@ class Momentum(StrEnum):
 
 
 def command(
-    f: Annotated[int, typer.Option("--f", min=1, help="How many Byzantine workers the server is told to expect.")] = 2,
+    f: Annotated[
+        int, typer.Option("--f", min=1, help="The f that the server declares: how many Byzantine workers it expects.")
+    ] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[
         str | None, typer.Option(help="Some of the rules, by name, or yours as mine.py:Nearest, separated by commas.")
@@ -53,9 +55,11 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one Byzantine worker less and one more than the server is told.")
+        bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
-    halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
+    halving: Annotated[
+        bool, typer.Option(help="Give most seeds to each rule's worst attacks, or run all on all seeds.")
+    ] = True,
     out: _training.Out = Path("results"),
     scale: _training.Scale = 1.0,
     seeds: _training.Seeds = None,
@@ -103,7 +107,7 @@ def show_arena(results: "Results") -> None:
         ]
         columns = ["rule", "worst", "95 %", "under", "seeds"]
         console().print(table(columns, rows, right=["worst", "seeds"], title=group.title))
-        pools = [case.rule for case in cases if case.rule.startswith("MixTailor")]
+        pools = [case.rule for case in cases if case.rule.startswith(("MixTailor", "RobustTailor"))]
         single = next((c.rule for c in cases if c.rule not in pools and c.rule != "omniscient"), None)
         for pool in pools if single is not None else []:
             found = difference(group, pool, str(single))
@@ -149,7 +153,7 @@ def _written(partition: str) -> dict[str, Any]:
 
 
 def _unusual(others: dict[str, Any]) -> list[str]:
-    """What of these options is not as it mostly is, for the folder's name: results of other settings stay apart."""
+    """The options that differ from their defaults, for the folder's name: each setting has its own results."""
     words = ["-".join(str(item) for item in others["partition"].values())] if others["partition"] != _IID else []
     words += [f"identities-{others['identities']}"] if others["identities"] != "fixed" else []
     return words + ([f"participation-{others['participation']:g}"] if others["participation"] != 1.0 else [])

@@ -16,15 +16,26 @@ from mixtailor._references import digest_of, is_reference
 from mixtailor._references import loaded as found
 from mixtailor.attacks import Attack
 from mixtailor.experiments.errors import ImpossibleError
-from mixtailor.mixing import SeededEntropy
+from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.plain import as_rule
-from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Simulation
+from mixtailor.simulation import (
+    PARTITIONS,
+    RATES,
+    Bottleneck,
+    Decentralised,
+    Rate,
+    Rollback,
+    Settings,
+    Simulation,
+    topology,
+)
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
+from mixtailor.theory import RobustTailor
 
 if TYPE_CHECKING:
     import os
@@ -73,12 +84,15 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
     """Raise what running the configuration would raise, as far as that can be known without data."""
     own = objects or Objects()
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
+    server = _server(config, settings) if own.rule is None else own.rule
+    rule = _target(server)
     try:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
-    if own.attack is None:
+    if config.topology is not None:
+        topology(config.topology["name"], settings.n, **{k: v for k, v in config.topology.items() if k != "name"})
+    if own.attack is None and not (config.topology is not None and config.attack["name"] == "bottleneck"):
         make_attack(config.attack, rule=rule, classes=10, rounds=settings.rounds)
     if own.partition is None:
         _partition(config.partition)
@@ -104,7 +118,7 @@ def simulation_of(
     tracker: Tracker | None = None,
     objects: Objects | None = None,
     filming: Filming | None = None,
-) -> Simulation:
+) -> Simulation | Decentralised:
     """The simulation that a configuration describes.
 
     Parameters
@@ -115,11 +129,11 @@ def simulation_of(
     data : path, optional
         Where the data files are.
     progress : Progress, optional
-        Who hears of its rounds.
+        Callbacks for its rounds.
     recording : Recording, optional
         How many states it records.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation.
+        Receives the numbers of each evaluation.
     objects : Objects, optional
         What takes the place of names in the configuration.
     filming : Filming, optional
@@ -138,8 +152,10 @@ def simulation_of(
         contents = tuple(digest_of(path) for path in data_files(config.data))
         loaded = _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
-    rule = _rule(config, settings) if own.rule is None else own.rule
-    named = own.attack or make_attack(config.attack, rule=rule, classes=loaded.classes, rounds=settings.rounds)
+    rule = _server(config, settings) if own.rule is None else own.rule
+    if config.topology is not None:
+        return _decentralised(config, settings, loaded, _target(rule), own, folder, progress)
+    named = own.attack or make_attack(config.attack, rule=_target(rule), classes=loaded.classes, rounds=settings.rounds)
     return Simulation(
         loaded,
         build(own.model or config.model, loaded, seed=config.seed, **_whole(config.model_options)),
@@ -153,24 +169,77 @@ def simulation_of(
         rollback=None if config.rollback is None else Rollback(config.rollback),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
-        **({} if filming is None else {"frames": filming}),
+        frames=filming or 0,
+    )
+
+
+def _decentralised(
+    config: RunConfig,
+    settings: Settings,
+    data: Dataset,
+    rule: Rule,
+    own: Objects,
+    folder: str | os.PathLike[str] | None,
+    progress: Progress | None,
+) -> Decentralised:
+    """Workers on a graph, each with the rule."""
+    assert config.topology is not None
+    options = {key: value for key, value in config.topology.items() if key != "name"}
+    table = dict(config.attack)
+    attack: Attack | Bottleneck | None
+    if table["name"] == "bottleneck":
+        table.pop("name")
+        attack = Bottleneck(**_options(Bottleneck, table, "bottleneck"))
+    else:
+        attack = own.attack or make_attack(config.attack, rule=rule, classes=data.classes, rounds=settings.rounds)
+    return Decentralised(
+        data,
+        build(own.model or config.model, data, seed=config.seed, **_whole(config.model_options)),
+        rule,
+        attack,
+        settings=settings,
+        graph=topology(config.topology["name"], settings.n, seed=config.seed, **options),
+        partition=own.partition or _partition(config.partition),
+        folder=folder,
+        progress=progress,
     )
 
 
 def rule_of(config: RunConfig, objects: Objects | None = None) -> Rule:
-    """The server's rule in a run."""
+    """The server's rule in a run; of a RobustTailor, the mixture whose probabilities it changes."""
     own = None if objects is None else objects.rule
-    return _rule(config, settings_of(config)) if own is None else own
+    return _target(_server(config, settings_of(config))) if own is None else own
 
 
-def _rule(config: RunConfig, settings: Settings) -> Rule:
+def _server(config: RunConfig, settings: Settings) -> Rule | RobustTailor:
     """The server's rule; pools draw from a stream of the seed, and leave out what the number of updates forbids."""
+    if config.rule["name"] == "robust_tailor":
+        return _robust_tailor(config, settings)
     if config.rule == {"name": "lower_median"}:
         return as_rule(lower_median)
     source = SeededEntropy(config.seed).spawn("server")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRobustWarning)  # an experiment compares rules, those without a bound too
         return make_rule(config.rule, f=config.f, n=settings.taking_part, entropy=source)
+
+
+def _robust_tailor(config: RunConfig, settings: Settings) -> RobustTailor:
+    """RobustTailor over ``rules``, by default one rule of each class of the paper's pool."""
+    options = {key: value for key, value in config.rule.items() if key not in ("name", "label")}
+    rules = options.pop("rules", ["krum", "comed", "geometric_median", "bulyan"])
+    if unknown := [key for key in options if key != "steps"]:
+        refuse(f"'robust_tailor' takes no parameter {unknown[0]!r}. {nearest(unknown[0], ['rules', 'steps'])}")
+    source = SeededEntropy(config.seed).spawn("server")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotRobustWarning)
+        pool = make_rule({"name": "pool", "rules": rules}, f=config.f, n=settings.taking_part, entropy=source)
+    assert isinstance(pool, MixTailor)
+    return RobustTailor(pool.rules, config.f, entropy=source, **options)
+
+
+def _target(server: Rule | RobustTailor) -> Rule:
+    """What an attacker takes the server for: of a RobustTailor, which public data it has is not known to others."""
+    return MixTailor(server.pool, entropy=server.entropy) if isinstance(server, RobustTailor) else server
 
 
 def lower_median(updates: torch.Tensor) -> torch.Tensor:

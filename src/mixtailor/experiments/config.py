@@ -111,11 +111,13 @@ class RunConfig(BaseModel):
     data, model : str
         A name, a file of data, or ``mine.py:Net``: an object of yours, by its file or its module.
     f : int
-        What the server is told.
+        The f that the server declares.
     byzantine : int, optional
         How many really are; f by default.
     rollback : float, optional
         By how much all losses must have risen for the server to step back; it never does by default.
+    topology : str or table, optional
+        There is no server, and workers mix with their neighbours: a name of `TOPOLOGIES`, or a file of edges.
     pooled : int
         The side of the squares of pixels that are averaged to one.
 
@@ -154,10 +156,12 @@ class RunConfig(BaseModel):
     worker_momentum: float = Field(default=0.0, ge=0, lt=1)
     sends: Literal["gradients", "deltas", "models"] = "gradients"
     replaces_model: bool = True
+    nesterov: bool = False
     local_steps: int = Field(default=1, ge=1)
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
     rollback: float | None = Field(default=None, gt=1)
+    topology: Named | None = None
     seed: int = Field(default=0, ge=0)
     # Digests of what no name stands for: the data and the network of a comparison of objects.
     objects: dict[str, str] = Field(default={})
@@ -173,9 +177,11 @@ class RunConfig(BaseModel):
             raise ValueError(f"there is no model {self.model!r}. {nearest(self.model, MODELS)} {yours}")
         return self
 
-    @field_validator("rule", "attack", "partition", "rate", mode="before")
+    @field_validator("rule", "attack", "partition", "rate", "topology", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
+        if value is None:
+            return None  # of a topology: there is a server
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, dict) and isinstance(value.get("name"), str):
@@ -237,7 +243,7 @@ class RunConfig(BaseModel):
 
 
 def _is_file(data: str) -> bool:
-    """Whether it can be a file of data or a reference; whether that is there is told when it is read."""
+    """Whether it can be a file of data or a reference; whether it exists is checked when it is read."""
     return is_reference(data) or "/" in data or Path(data).suffix in (".npz", ".csv") or Path(data).is_dir()
 
 

@@ -50,7 +50,7 @@ class Entry:
 
 
 class Panel(BaseModel):
-    """A part of the picture: a title, and what its runs have that others have not."""
+    """A panel: a title, and the settings that distinguish its runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -220,7 +220,7 @@ class Experiment(BaseModel):
 
 @dataclass
 class Expanded:
-    """The runs of an experiment, and the sentences of those that n and f forbid."""
+    """The runs of an experiment, and the errors of those that n and f do not allow."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -244,7 +244,7 @@ def _beside(value: Any, folder: Path, key: str = "") -> Any:
 
 
 def _unmoved(config: RunConfig) -> RunConfig:
-    """The yardstick never uses a liar's row: one run of it serves all attacks."""
+    """The omniscient server never uses a Byzantine update: one run of it serves all attacks."""
     if config.rule["name"] != "omniscient":
         return config
     return config.model_copy(update={"attack": {"name": "none"}})

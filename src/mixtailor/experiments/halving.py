@@ -39,8 +39,8 @@ class Budget:
     stages: tuple[tuple[int, int], ...]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{pairs} pairs on {seeds} seed{'s' * (seeds > 1)}" for seeds, pairs in self.stages)
-        return f"{self.made} of {self.full} runs: {told}"
+        listed = ", ".join(f"{pairs} pairs on {seeds} seed{'s' * (seeds > 1)}" for seeds, pairs in self.stages)
+        return f"{self.made} of {self.full} runs: {listed}"
 
 
 def halved(
@@ -95,7 +95,7 @@ class _Among:
 
 
 def _column(entry: Entry) -> Column:
-    """A rule in a panel against an attack; the setting holds how many really lie."""
+    """A rule in a panel against an attack; the setting holds how many workers really are Byzantine."""
     return entry.panel, entry.rule, entry.attack, entry.setting
 
 

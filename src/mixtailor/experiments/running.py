@@ -95,7 +95,7 @@ def run(
     data : path, optional
         Where data files are.
     watch : Watch, optional
-        Who hears of the runs; `watched_runs` shows them on a terminal.
+        Callbacks for the runs; `watched_runs` shows them on a terminal.
     only : callable, optional
         Which entries to run; the others are left out of the index as well.
     recording : Recording, optional
@@ -201,7 +201,7 @@ def execute(
     filming: Filming | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Make one run to its end, from its checkpoint if there is one. An error is told, not raised.
+    """Make one run to its end, from its checkpoint if there is one. An error is reported, not raised.
 
     The networks of these experiments are small and runs go side by side, so that each has one thread: the same bits
     come out whatever the number of processes.
@@ -311,7 +311,7 @@ def _tracked(name: str, folder: Path, title: str) -> Iterator[Tracker]:
 
 
 def is_complete(folder: str | os.PathLike[str]) -> bool:
-    """Whether the run that leaves its files in the folder was made to its end."""
+    """Whether the run in this folder is complete."""
     return _complete(Path(folder)) is not None
 
 

@@ -1,4 +1,4 @@
-"""How far a sweep is, for somebody who watches; silence for everybody else."""
+"""The progress of a sweep, on a terminal only."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Watch", "watched_runs"]
 
 
 class Watch(Protocol):
-    """What a sweep tells of its way."""
+    """Callbacks for the progress of a sweep."""
 
     def begun(self, known: int, whole: int) -> None:
         """It starts, with so many runs of all complete already."""
 
     def running(self, title: str, rounds: int) -> Progress | None:
-        """A run starts in this process; who hears of its rounds."""
+        """A run starts in this process; returns the callbacks for its rounds."""
 
     def finished(self, done: Finished, count: int, whole: int) -> None:
         """A run is over, the `count`-th of all."""

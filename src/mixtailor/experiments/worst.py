@@ -24,7 +24,7 @@ _FREE = ("rule", "attack", "byzantine", "seed", "rounds", "evaluate_every")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in rule, attack, number of real liars and seed alone.
+    """Runs that differ in rule, attack, number of Byzantine workers and seed alone.
 
     Attributes
     ----------
@@ -137,18 +137,18 @@ def _table(group: Group, rule: str) -> tuple[np.ndarray[Any, np.dtype[np.float64
 
 
 def _group(title: str, runs: Sequence[Result], failed: frozenset[str]) -> Group:
-    liars = {run.config["byzantine"] for run in runs}
+    counts = {run.config["byzantine"] for run in runs}
     cells: dict[str, dict[str, dict[int, float]]] = {}
     attacks: dict[str, None] = {}
     for run in runs:
-        name = run.attack if len(liars) == 1 else f"{run.attack}, {run.config['byzantine']} liars"
+        name = run.attack if len(counts) == 1 else f"{run.attack}, {run.config['byzantine']} Byzantine"
         attacks[name] = None
         cells.setdefault(run.rule, {}).setdefault(name, {})[run.seed] = run.accuracy()
     return Group(title, list(cells), list(attacks), cells, failed, tuple(runs))
 
 
 def _titles(configs: Sequence[dict[str, Any]]) -> list[str]:
-    """What the groups have in common by name, and what tells them apart."""
+    """What the groups have in common by name, and what distinguishes them."""
     keys = [key for key in configs[0] if key not in _FREE] if configs else []
     apart = [key for key in keys if key not in ("data", "n", "f") and len({json.dumps(c[key]) for c in configs}) > 1]
     return [

@@ -119,7 +119,7 @@ def _mix(
     """``out[r] = sum_j weights[r, j] row_j`` from `start` bytes on, in strips of two registers of float64.
 
     Rows of `out`, of the dtype of `target`, are `pitch` bytes apart. Returns 0, or NaN where one is not finite. Four
-    sums grow at a time, and the rows are widened anew for each four: they are in the first-level cache by then.
+    sums grow at a time, and the rows are widened again for each four: they are in the first-level cache by then.
     """
     builder, word, zero = code.builder, rows.type, code.constant(0.0, target)
     stride, size, width = builder.mul(rows, word(8)), code.size(like) * DOUBLES, code.size(target) * DOUBLES

@@ -79,7 +79,7 @@ def draw_results(
         raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
     known, written = looks(results), []
     numbered = [(number, chart) for number, chart in enumerate(charts(results), 1) if wanted(chart.title)]
-    # matplotlib writes the date, and identifiers from a random salt, unless told otherwise.
+    # matplotlib writes the date, and identifiers from a random salt, unless a setting says otherwise.
     with rc_context({"svg.hashsalt": "mixtailor", **(PAPER if style == "paper" else {})}):
         figures = {}
         for number, chart in numbered:
@@ -183,7 +183,8 @@ def _lines(axes: Axes, chart: Chart, known: Mapping[str, Look], **more: Any) -> 
 def figure_name(number: int, chart: Chart) -> str:
     """The name of a chart's file, without its ending: its whole title.
 
-    File systems allow 255 bytes. Of a longer title, the end is replaced by a digest of it: it still tells charts apart.
+    File systems allow 255 bytes. Of a longer title, the end is replaced by a digest of it: charts still have different
+    names.
     """
     words = re.sub(r"[^a-z0-9.]+", "-", chart.title.lower()).strip("-.")
     if len(words) > LONGEST:

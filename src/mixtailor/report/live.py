@@ -93,7 +93,7 @@ class Server:
 
     Notes
     -----
-    The standard library's server is enough: two fixed answers, no file is ever served by its path, and nothing has to
+    The standard library's server is enough: two fixed replies, no file is ever served by its path, and nothing has to
     be installed. A request whose Host header names another machine is refused, so that a web page elsewhere cannot
     read this one by pointing its own name here (DNS rebinding).
     """

@@ -191,12 +191,12 @@ const drawPage = () => {
   const place = document.getElementById("chosen");
   document.getElementById("selection").hidden = !chosen.length && !shown.weights.length;
   if (chosen.length) choose(document.getElementById("pick-chosen"), chosen.map((chart) => chart.short), (k) => {
-    const { rows, liars, seed } = chosen[k].chosen;
-    const head = make("tr", {}, make("th", {}, `worker (seed ${seed})`), ...liars.map((lies, worker) =>
-      make("th", lies ? { class: "liar", title: "Byzantine" } : {}, lies ? `▲ ${worker}` : String(worker))));
+    const { rows, byzantine, seed } = chosen[k].chosen;
+    const head = make("tr", {}, make("th", {}, `worker (seed ${seed})`), ...byzantine.map((lies, worker) =>
+      make("th", lies ? { class: "byzantine", title: "Byzantine" } : {}, lies ? `▲ ${worker}` : String(worker))));
     const body = rows.map((row) => make("tr", { "data-rule": row.rule }, make("th", {}, row.rule), ...row.shares.map((share, worker) => {
-      const cell = make("td", { class: liars[worker] ? "chosen liar" : "chosen" }, share ? (100 * share).toFixed(1) : "");
-      cell.style.setProperty("--c", liars[worker] ? "var(--mark)" : colour(row.rule));
+      const cell = make("td", { class: byzantine[worker] ? "chosen byzantine" : "chosen" }, share ? (100 * share).toFixed(1) : "");
+      cell.style.setProperty("--c", byzantine[worker] ? "var(--mark)" : colour(row.rule));
       cell.style.setProperty("--share", Math.min(1, share * 3).toFixed(3));
       return cell;
     })));
@@ -223,7 +223,7 @@ const drawPage = () => {
     known.forEach((item, k) => {
       const y = top + height * (k + 0.5), kind = item.lied ? "lied" : "honest";
       const name = item.worker.length > 9 ? `${item.worker.slice(0, 8)}…` : item.worker;
-      svg.append(make("text", { x: names - 8, y: y + 4, "text-anchor": "end", class: item.lied ? "liar" : "" }, item.lied ? `▲ ${name}` : name),
+      svg.append(make("text", { x: names - 8, y: y + 4, "text-anchor": "end", class: item.lied ? "byzantine" : "" }, item.lied ? `▲ ${name}` : name),
         make("line", { class: kind, x1: x(item.distance), x2: x(item.farthest), y1: y, y2: y, opacity: 0.5 }),
         make("circle", { class: kind, cx: x(item.distance), cy: y, r: 4 }));
     });
@@ -234,7 +234,7 @@ const drawPage = () => {
     const cell = (item, name) => item.distance === null && (name === "distance" || name === "farthest") ? "" : String(item[name]);
     return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", {}, name)))),
       make("tbody", {}, ...account.workers.map((item) => make("tr", {}, ...columns.map((name, k) => k
-        ? make("td", {}, cell(item, name)) : make("th", item.lied ? { class: "liar" } : {}, item.lied ? `▲ ${item.worker}` : item.worker))))));
+        ? make("td", {}, cell(item, name)) : make("th", item.lied ? { class: "byzantine" } : {}, item.lied ? `▲ ${item.worker}` : item.worker))))));
   };
   const told = shown.charts.filter((chart) => chart.accounts.length);
   document.getElementById("reputation").hidden = !told.length;

@@ -65,12 +65,12 @@ def _drawn(draws: list[dict[str, Any]]) -> str:
 def _chosen(charts: list[dict[str, Any]]) -> str:
     found = []
     for chart in charts:
-        if not chart["chosen"] or not chart["chosen"]["fixed"] or not any(chart["chosen"]["liars"]):
+        if not chart["chosen"] or not chart["chosen"]["fixed"] or not any(chart["chosen"]["byzantine"]):
             continue
         for row in chart["chosen"]["rows"]:
-            liars = chart["chosen"]["liars"]
-            share = sum(part for part, lies in zip(row["shares"], liars, strict=True) if lies)
-            found.append((share, row["rule"], chart["short"], sum(liars) / len(liars)))
+            byzantine = chart["chosen"]["byzantine"]
+            share = sum(part for part, lies in zip(row["shares"], byzantine, strict=True) if lies)
+            found.append((share, row["rule"], chart["short"], sum(byzantine) / len(byzantine)))
     if not found:
         return ""
     share, rule, title, chance = max(found, key=lambda item: item[0] - item[3])

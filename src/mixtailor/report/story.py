@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["byzantine_choices", "story"]
 
-MOST_GROUPS, MOST_RULES = 3, 9  # told in sentences; the tables have the rest
+MOST_GROUPS, MOST_RULES = 3, 9  # described in sentences; the tables have the rest
 
 
 def story(results: Results) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def story(results: Results) -> list[dict[str, Any]]:
     >>> story(Results({}, [run], []))[0]["rules"][0]["text"]
     'Krum chose a Byzantine worker in 90 % of its rounds and ended at 20.0 % accuracy.'
     """
-    told = []
+    sentences = []
     for group in groups(results)[:MOST_GROUPS]:
         runs = group.runs
         cases = worst_cases(group) or _single_cases(group)
@@ -43,7 +43,7 @@ def story(results: Results) -> list[dict[str, Any]]:
         kept = _most_telling(cases, runs)
         lines = [{"rule": case.rule, "text": _rule_sentence(case, cases, group, runs)} for case in kept]
         rest = sum(class_of(_of(runs, case.rule)) != "Omniscient" for case in cases) - len(kept)
-        told.append(
+        sentences.append(
             {
                 "title": group.title,
                 "text": [_training(runs), *_attackers(runs), *_reference(cases, group, runs)],
@@ -51,7 +51,7 @@ def story(results: Results) -> list[dict[str, Any]]:
                 "rest": f"{_count(rest, 'more rule')} in the table below." if rest else "",
             }
         )
-    return told
+    return sentences
 
 
 def byzantine_choices(runs: Sequence[Result]) -> tuple[float, bool] | None:
@@ -64,12 +64,12 @@ def byzantine_choices(runs: Sequence[Result]) -> tuple[float, bool] | None:
     for run in runs:
         for record in run.records:
             period = sum(record["drawn"].values())
-            liars = {who for who, count in record["lying"].items() if count}
-            if any(record["lying"][who] != period for who in liars):
+            byzantine_workers = {who for who, count in record["lying"].items() if count}
+            if any(record["lying"][who] != period for who in byzantine_workers):
                 return None
             rounds += period
             chosen += sum(record["selected"].values())
-            byzantine += sum(record["selected"].get(who, 0) for who in liars)
+            byzantine += sum(record["selected"].get(who, 0) for who in byzantine_workers)
     return (byzantine / chosen, chosen == rounds) if chosen else None
 
 
@@ -221,7 +221,7 @@ def _alone(own: Sequence[Result], case: WorstCase, group: Group, runs: Sequence[
 
 
 def _attack_name(run: Result, group: Group) -> str:
-    return run.attack if run.attack in group.attacks else f"{run.attack}, {run.config['byzantine']} liars"
+    return run.attack if run.attack in group.attacks else f"{run.attack}, {run.config['byzantine']} Byzantine"
 
 
 def _of(runs: Sequence[Result], rule: str) -> list[Result]:

@@ -64,10 +64,10 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> short_titles(["Two lie: zero", "Two lie: mimic"])
+    >>> short_titles(["Two Byzantine: zero", "Two Byzantine: mimic"])
     ['zero', 'mimic']
-    >>> short_titles(["Two lie: zero", "Four lie: zero"])
-    ['Two lie: zero', 'Four lie: zero']
+    >>> short_titles(["Two Byzantine: zero", "Four Byzantine: zero"])
+    ['Two Byzantine: zero', 'Four Byzantine: zero']
     """
     panels = {title.rpartition(": ")[0] for title in titles}
     return [title.rpartition(": ")[2] for title in titles] if len(titles) > 1 and len(panels) == 1 else list(titles)
@@ -80,14 +80,14 @@ def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
         return f"{results.index['server']['rounds']:,} rounds"
     rounds = sorted({int(run.config["rounds"]) for run in own})
     seeds = sorted({run.seed for run in own})
-    told = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
+    parts = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
     if "scale" in results.index:
-        told.append(f"scale {results.index['scale']:g}")
+        parts.append(f"scale {results.index['scale']:g}")
     unfinished, panels = sum(not run.complete for run in own), {run.panel for run in own}
     missing = sum(runs is None or entry["panel"] in panels for entry in results.missing)
     if "scale" in results.index and (unfinished or missing):
-        told.append(f"{unfinished} runs unfinished, {missing} missing")
-    return ", ".join(told)
+        parts.append(f"{unfinished} runs unfinished, {missing} missing")
+    return ", ".join(parts)
 
 
 def averaged(results: Results) -> str:
@@ -144,7 +144,7 @@ def summary(results: Results) -> dict[str, Any]:
     times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
     known = {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()}
-    played = player((item["short"], chart.runs) for item, chart in zip(shown, made, strict=True))
+    played = player((str(item["short"]), chart.runs) for item, chart in zip(shown, made, strict=True))
     whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
@@ -238,7 +238,7 @@ def _strips(runs: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
-    """Of the first seed: how often each worker was chosen by the rules that choose, and who lied how often."""
+    """Of the first seed: how often each worker was chosen by the rules that choose, and who was Byzantine how often."""
     seed = min(run.seed for run in runs)
     rows = []
     lying: Counter[str] = Counter()
@@ -259,11 +259,11 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
     fixed = all(
         count in (0, sum(record["drawn"].values())) for record in runs[0].records for count in record["lying"].values()
     )
-    return {"seed": seed, "rows": rows, "liars": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
+    return {"seed": seed, "rows": rows, "byzantine": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
 
 
 def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:
-    """Of the first seed and each rule: what its server could know of every worker, and who lied."""
+    """Of the first seed and each rule: what its server could know of every worker, and who was Byzantine."""
     seed = min(run.seed for run in runs)
     found = []
     for run in (run for run in runs if run.seed == seed):

@@ -33,7 +33,7 @@ TERMS = {
     "seed": "A number that fixes all randomness of a run. Several seeds show how much chance there is in a result.",
     "round": "One step of training: all workers send an update, the server aggregates them and changes the model.",
     "95 %": "A 95 % interval by bootstrap: the seeds are resampled, and 95 % of the worst cases found that way "
-    "lie in it.",
+    "are within it.",
     "weight": "What share of the aggregate an update makes up. With the mean of n updates it is 1/n for each.",
 }
 _FORMS = {

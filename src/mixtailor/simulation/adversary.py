@@ -1,4 +1,4 @@
-"""Who lies in a round, and what the liars send."""
+"""Which workers are Byzantine in a round, and what they send."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Adversary:
         return rows, made.facts
 
     def observe(self, answer: torch.Tensor) -> None:
-        """The server's result of this round, which everybody sees."""
+        """The server's result of this round, which all workers see."""
         observe = getattr(self.memory, "observe", None)
         if observe is not None:
             observe(answer)

@@ -10,6 +10,7 @@ from mixtailor._files import atomic_write
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Plain
 from mixtailor.simulation.partitions import Spreading
+from mixtailor.theory.robust_tailor import RobustTailor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,8 @@ def named(item: object) -> str:
     text = repr(item)
     if isinstance(item, MixTailor) and (len(text) > _LONGEST or "<" in text):
         return f"MixTailor ({len(item.rules)} rules)"
+    if isinstance(item, RobustTailor):
+        return f"RobustTailor ({len(item.pool)} rules)"
     if isinstance(item, Plain):
         return text.removeprefix("Plain(").removesuffix(")").rpartition("<locals>.")[2]
     if " at 0x" in text:
@@ -45,10 +48,18 @@ def named(item: object) -> str:
     return text
 
 
-def describe(folder: Path, settings: Settings, rule: Rule, attack: Attack | None, data: str, partition: object) -> None:
+def describe(
+    folder: Path,
+    settings: Settings,
+    rule: Rule | RobustTailor,
+    attack: Attack | None,
+    data: str,
+    partition: object,
+) -> None:
     """Write what a run is into its folder, in types that JSON knows."""
     config: dict[str, Any] = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
-    config |= {"rate": {"name": repr(settings.rate)}, "data": data, "f": rule.declared_f() or 0}
+    declared = rule.f if isinstance(rule, RobustTailor) else rule.declared_f()
+    config |= {"rate": {"name": repr(settings.rate)}, "data": data, "f": declared or 0}
     options = partition.options if isinstance(partition, Spreading) else {}
     name = partition.name if isinstance(partition, Spreading) else named(partition)
     config |= {"partition": {"name": name, **options}, "rule": {"name": named(rule)}, "attack": {"name": named(attack)}}

@@ -29,8 +29,8 @@ class DataError(ValueError):
 class Content:
     """The content of one file, read from front to end by a reader that says how many bytes it needs.
 
-    Whether a file is gzipped is told by its first bytes, not by its name. What a reader asks for is compared with what
-    the file can hold *before* memory is taken: the rest of the file if it is plain, 64 times its size if it is
+    Whether a file is gzipped is decided by its first bytes, not by its name. What a reader asks for is compared with
+    what the file can hold *before* memory is taken: the rest of the file if it is plain, 64 times its size if it is
     gzipped.
 
     Parameters
@@ -54,7 +54,7 @@ class Content:
         if not self.path.is_file():
             raise DataError(f"{self.path} is not a regular file.")
         try:
-            # A pipe or a device would block or never end; what it is now, the open file itself tells.
+            # A pipe or a device would block or never end; the open file itself says what it is.
             flags = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
             number = os.open(self.path, os.O_RDONLY | flags)
             found = os.fstat(number)

@@ -70,7 +70,7 @@ def cross_entropy_gradients(
             values = nn.functional.linear(values, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
         else:
             values = values.relu()
-            entered.append(values)  # of a ReLU, what leaves it tells what its backward pass keeps
+            entered.append(values)  # a ReLU's output shows what its backward pass keeps
     logs, where = values.log_softmax(1), labels.reshape(-1, 1)
     losses = logs.gather(1, where).neg_().view(n, batch).mean(1)
     slopes = torch.zeros_like(logs).scatter_(1, where, -1.0 / batch)

@@ -1,4 +1,4 @@
-"""How far a run is, for somebody who watches; silence for everybody else."""
+"""The progress of a run, on a terminal only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Live", "Progress", "Silent", "display", "watched"]
 
 
 class Progress(Protocol):
-    """What a simulation tells of its way."""
+    """Callbacks for the progress of a simulation."""
 
     def round(self, done: int, drawn: str) -> None:
         """A round is over, with the rule that was applied."""
@@ -54,7 +54,7 @@ def watched(rounds: int, *, title: str = "training") -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def display() -> Iterator[Any]:
-    """Rich's bars on stderr, one line a task, or None where that is no terminal; they are gone afterwards."""
+    """Rich's bars on stderr, one line a task, or None where that is no terminal; they are removed afterwards."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -65,7 +65,7 @@ def display() -> Iterator[Any]:
     from rich.text import Text
 
     class Left(ProgressColumn):
-        """By the pace that the task was told: rich's own forgets after half a minute, and runs may take hours."""
+        """By the pace that was set for the task: rich's own forgets after half a minute, and runs may take hours."""
 
         def render(self, task: Any) -> Text:
             pace, since = task.fields["pace"]

@@ -74,7 +74,7 @@ class Collection:
     name : str
         What people call it.
     subfolders : tuple of str
-        Where the files may lie under the data folder; downloads go to the first.
+        Where the files may be under the data folder; downloads go to the first.
     files : tuple of PublishedFile
         All of them.
     mirrors : tuple of str

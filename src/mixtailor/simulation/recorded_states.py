@@ -37,7 +37,7 @@ class Recorder:
     .. math:: \nabla F = \frac1n \sum_i \nabla F_i
 
     with :math:`F_i` the mean loss on all examples of worker i. A resample is one batch of each worker's own examples,
-    drawn again, with the n workers in the order of a `State`: those that lie come last. Both have dropout as in
+    drawn again, with the n workers in the order of a `State`: Byzantine workers come last. Both have dropout as in
     training, from streams of their own: recording moves nothing of the run.
 
     Parameters
@@ -46,7 +46,7 @@ class Recorder:
     workers : Workers
         Of the run.
     byzantine : sequence of int
-        The workers that lie.
+        The Byzantine workers.
     resamples : int
         R; a certificate needs 2, and 10 are better.
 

@@ -61,5 +61,6 @@ class Server:
         else:
             slope = answer.add(self.weights, alpha=settings.weight_decay) if settings.weight_decay else answer
         if self.velocity is not None:
-            slope = self.velocity.mul_(settings.momentum).add_(slope)
+            velocity = self.velocity.mul_(settings.momentum).add_(slope)
+            slope = slope.add(velocity, alpha=settings.momentum) if settings.nesterov else velocity
         self.weights.sub_(slope, alpha=self.learning_rate(round))

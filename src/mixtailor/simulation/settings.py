@@ -30,7 +30,7 @@ class Settings:
     n : int
         How many workers there are.
     byzantine : int
-        How many of them really are Byzantine, which may differ from the f that the rule was told.
+        How many of them really are Byzantine, which may differ from the f of the rule.
     rounds : int
         How many steps the server takes.
     batch : int
@@ -41,13 +41,16 @@ class Settings:
         eta, before the schedule `rate`. With deltas it is the server's share of the way to the result: give 1.
     momentum, weight_decay : float
         mu and lambda. With deltas and models the workers decay the weights, in their own steps.
+    nesterov : bool
+        Whether the server's momentum is Nesterov's, ``w <- w - eta_t (U + mu v)``. With ``sends="deltas"``, a learning
+        rate of 0.7 and a momentum of 0.9 this is DiLoCo's outer step [2]_.
     rate : Rate
         The schedule: what eta is multiplied by in each round.
     worker_momentum : float
         beta of the workers' own momentum, ``m_i <- beta m_i + (1 - beta) g_i``, of which they send m_i.
     identities : {"fixed", "changing"} or int
-        Whether the same workers lie throughout, others in each round, or others every so many rounds. Which ones is
-        drawn from the seed.
+        Whether the same workers are Byzantine in all rounds, others in each round, or others every so many rounds.
+        Which ones is drawn from the seed.
     participation : float
         The share of workers, drawn again, that take part in a round.
     spread : {"all", "honest"}
@@ -74,6 +77,8 @@ class Settings:
     References
     ----------
     .. [1] Karimireddy, He, Jaggi, "Learning from History for Byzantine Robust Optimization", ICML 2021.
+    .. [2] Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023,
+       arXiv:2311.08105.
     """
 
     n: int = 12
@@ -96,6 +101,7 @@ class Settings:
     local_momentum: float = 0.0
     evaluate_every: int = 100
     root: int = 100
+    nesterov: bool = False
 
     @property
     def taking_part(self) -> int:
@@ -130,6 +136,8 @@ class Settings:
                 "A run needs two honest workers in every round (byzantine <= ceil(participation * n) - 2) and got "
                 f"byzantine = {self.byzantine} and {self.taking_part} of {self.n} workers taking part. Lower byzantine."
             )
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs momentum > 0 and got momentum = 0.")
         if self.sends == "gradients" and self.local_steps > 1:
             raise ValueError(
                 f'A run with local_steps = {self.local_steps} sends no gradients. Give sends="deltas" or "models".'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from pathlib import Path
@@ -16,7 +15,7 @@ from mixtailor._files import atomic_write
 from mixtailor.attacks import Attack
 from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
-from mixtailor.rules import Reputation, as_rule
+from mixtailor.rules import as_rule
 from mixtailor.simulation import checkpoint
 from mixtailor.simulation.adversary import Adversary, Cast, placed
 from mixtailor.simulation.catalogue import load
@@ -25,16 +24,18 @@ from mixtailor.simulation.evaluation import Evaluation
 from mixtailor.simulation.frames import Filming, Frames
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
+from mixtailor.simulation.outcome import TRACKED, Outcome
 from mixtailor.simulation.own import as_dataset
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
-from mixtailor.simulation.records import LAST, Records, Tally, last_trained
+from mixtailor.simulation.records import Laps, Records, Tally
 from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream
 from mixtailor.simulation.workers import Workers
+from mixtailor.theory.robust_tailor import RobustTailor
 
 if TYPE_CHECKING:
     import os
@@ -44,58 +45,20 @@ if TYPE_CHECKING:
     from mixtailor.simulation.data import Dataset
     from mixtailor.simulation.gradients import Loss
     from mixtailor.simulation.progress import Progress
-    from mixtailor.simulation.records import Record
     from mixtailor.simulation.workers import Partition
     from mixtailor.theory import State
     from mixtailor.trackers import Tracker
 
-__all__ = ["TRACKED", "Outcome", "Simulation", "check_objects"]
-
-# What a tracker is told of a record.
-TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight", "skipped")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Outcome:
-    """What training came to.
-
-    Attributes
-    ----------
-    weights : torch.Tensor
-        ``(d,)``, the last ones.
-    records : list of dict
-        One for each evaluation: accuracy, loss, and what happened since the one before.
-    diverged : int or None
-        The round in which no honest worker had a finite update any more; training stopped there.
-    states : list of State
-        The gradients that were recorded, where that was asked for and there is no folder that they went to.
-    """
-
-    weights: torch.Tensor
-    records: list[Record]
-    diverged: int | None
-    states: list[State] = dataclasses.field(default_factory=list, repr=False)
-
-    def accuracy(self, last: int = LAST) -> float:
-        """The mean accuracy of the last evaluations, 0 to 1: never the best one, nor that before the first round."""
-        found = [float(record["accuracy"]) for record in last_trained(self.records, last)]
-        return sum(found) / len(found)
-
-    def reputation(self) -> Reputation:
-        """The account of every worker over all rounds, for people to look at."""
-        whole = Reputation()
-        for record in self.records:
-            whole.add(Reputation.restored(record.get("reputation", {})))
-        return whole
+__all__ = ["Simulation", "check_objects"]
 
 
 class Simulation:
-    r"""n workers, some of which lie, train one network through one rule.
+    r"""n workers, some of them Byzantine, train one network through one rule.
 
     In each round the honest workers compute their updates together, the attack makes the Byzantine rows from them,
     *then* the rule is drawn and applied, and the server steps. Each use of chance has a stream of its own, spawned from
-    the seed: the server's draw, the attacker, the order of the data, dropout, who lies. Runs that differ in rule or
-    attack alone share data order, dropout and initial weights.
+    the seed: the server's draw, the attacker, the order of the data, dropout, who is Byzantine. Runs that differ in
+    rule or attack alone share data order, dropout and initial weights.
 
     Parameters
     ----------
@@ -107,7 +70,8 @@ class Simulation:
     rule : Rule or callable
         Any, and any function on the (n, d) tensor of all updates. A MixTailor without a source of its own draws from a
         stream of the seed, which is for experiments only. A `Memory` is reset, and saved with the checkpoints; an
-        attack that has it for its target knows its content.
+        attack that has it for its target knows its content. A `RobustTailor` finds its probabilities in each round on
+        updates of as many simulated workers as take part, which the server computes from its own `root` examples.
     attack : Attack, optional
         What the Byzantine workers do; without one they send what is correct.
     settings : Settings
@@ -121,9 +85,9 @@ class Simulation:
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
-        Who hears of rounds and evaluations.
+        Callbacks for rounds and evaluations.
     tracker : Tracker, optional
-        Who is told the numbers of each evaluation, as TensorBoard, MLflow or Weights & Biases are by
+        Receives the numbers of each evaluation: TensorBoard, MLflow or Weights & Biases by
         `mixtailor.trackers`. It stays open.
     states, resamples : int
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
@@ -155,7 +119,7 @@ class Simulation:
         self,
         data: Dataset | str | tuple[Any, ...],
         model: str | nn.Module | Callable[..., nn.Module],
-        rule: Rule | Callable[[Any], Any],
+        rule: Rule | RobustTailor | Callable[[Any], Any],
         attack: Attack | None = None,
         *,
         settings: Settings | None = None,
@@ -171,7 +135,9 @@ class Simulation:
         rollback: Rollback | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        data, rule = load(data) if isinstance(data, str) else as_dataset(data), as_rule(rule)
+        self._tailor = rule if isinstance(rule, RobustTailor) else None
+        data = load(data) if isinstance(data, str) else as_dataset(data)
+        rule = as_rule(rule) if self._tailor is None else MixTailor(self._tailor.pool, entropy=self._tailor.entropy)
         check_objects(attack, partition)
         if isinstance(rule, Keeping):  # runs repeat, and do not learn from one another
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
@@ -189,6 +155,7 @@ class Simulation:
             settings,
             without_data=self._cast.fixed if settings.spread == "honest" else (),
             flip=getattr(attack, "labels", None) if attack is not None and attack.on_labels else None,
+            simulated=0 if self._tailor is None else settings.taking_part,
         )
         self._recorded = recorded_rounds(settings, states)
         self._recorder = Recorder(gradients, self._workers, self._cast.fixed, resamples=resamples) if states else None
@@ -202,7 +169,7 @@ class Simulation:
         self._checkpoint_seconds = checkpoint_seconds
         self._tracker = tracker
         more = () if rollback is None else (rollback.reset(),)
-        self._identity = repr((settings, rule, attack, data.name, len(data), self.layout, *more))
+        self._identity = repr((settings, self._tailor or rule, attack, data.name, len(data), self.layout, *more))
         self._rollback = rollback
         self._own_batch = self._trusted or (rollback is not None and rollback.source == "held-out")
         self._round, self._tally = 0, Tally()
@@ -212,7 +179,7 @@ class Simulation:
         self._room: torch.Tensor | None = None
         self._records = self._resumed()
         if self.folder is not None:
-            describe(self.folder, settings, rule, attack, data.name, partition)
+            describe(self.folder, settings, self._tailor or rule, attack, data.name, partition)
 
     @property
     def done(self) -> int:
@@ -246,16 +213,18 @@ class Simulation:
         if self._diverged is not None:
             self._tally.rounds += 1
             return "diverged"
-        round, tally, watch = self._round, self._tally, _Watch(self._tally)
+        round, tally, watch = self._round, self._tally, Laps(self._tally)
         workers, byzantine = self._cast(round)
         lying = set(byzantine)
         honest = [worker for worker in workers if worker not in lying]
         own = list(byzantine) if self._computes_own() else []
-        computing = [*honest, *own, *([self.settings.n] if self._own_batch else [])]
+        alike = self._workers.simulated  # the server's own: updates like those of the workers, and one to trust
+        computing = [*honest, *own, *alike, *([self.settings.n] if self._own_batch else [])]
         # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
-        room = None if own or self._own_batch or not byzantine else self._room_for(len(workers))
+        room = None if len(computing) > len(honest) or not byzantine else self._room_for(len(workers))
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
+        rule = self._rule_of(rows[len(honest) + len(own) :][: len(alike)])
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
         if self._rollback is not None:
@@ -277,11 +246,11 @@ class Simulation:
         watch.lap("attack")
         shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
         watch.lap("frames")
-        result = self._aggregated(correct, workers, lying, reference)
+        result = self._aggregated(rule, correct, workers, lying, reference)
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
         self._called.add(name)
-        # One round of each evaluation tells all distances: a reading that costs less than the evaluation itself.
+        # One round of each evaluation reports all distances: a reading that costs less than the evaluation itself.
         asked = self._evaluates(round + 1)
         tally.add(result, workers, byzantine, facts, correct if asked else None)
         watch.lap("reputation")
@@ -301,10 +270,18 @@ class Simulation:
             self._room = torch.empty(rows, self.layout.d, dtype=self.layout.dtype, device=weights.device)
         return self._room
 
+    def _rule_of(self, simulated: torch.Tensor) -> Rule:
+        """The rule of this round, from the updates that the server computed itself."""
+        if self._tailor is None or not bool(torch.isfinite(simulated.sum())):
+            return self.rule
+        if self.settings.sends == "models":
+            simulated = simulated - self._server.weights
+        return self._tailor.for_round(simulated, rng=stream(self.settings.seed, "simulated", self._round))
+
     def _aggregated(
-        self, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
+        self, rule: Rule, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
     ) -> Aggregation:
-        return self.rule.aggregate(
+        return rule.aggregate(
             rows,
             workers=workers,
             reference=reference,
@@ -420,19 +397,6 @@ def check_objects(attack: object, partition: object) -> None:
             f"A simulation needs its partition as a function and got {partition!r}. Write "
             "mixtailor.simulation.dirichlet(alpha=0.3), for example."
         )
-
-
-class _Watch:
-    """Adds up the time between laps."""
-
-    def __init__(self, tally: Tally) -> None:
-        self._tally, self._last = tally, time.perf_counter()
-
-    def lap(self, name: str) -> float:
-        now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self._tally.seconds[name] += spent
-        return spent
 
 
 def _source(rule: Rule, seed: int) -> SeededEntropy:

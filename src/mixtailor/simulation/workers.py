@@ -31,7 +31,8 @@ class Workers:
     """Each worker's part of the data, its batches, and the rows that it would correctly send.
 
     Which examples a worker uses in which round follows from the seed, the worker and the round alone: runs that differ
-    in their rule or attack share them. Worker number n is the server itself, with its own few clean examples.
+    in their rule or attack share them. Worker number n is the server itself, with its own few clean examples. Behind it
+    come the workers that the server simulates on these examples, each with batches of its own.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class Workers:
         Workers that hold no examples, and compute nothing.
     flip : callable, optional
         What the labels of poisoned workers pass through.
+    simulated : int
+        How many workers the server simulates.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Workers:
         *,
         without_data: Sequence[int] = (),
         flip: Labels | None = None,
+        simulated: int = 0,
     ) -> None:
         self.data, self.settings, self.flip = data, settings, flip
+        self.simulated = range(settings.n + 1, settings.n + 1 + simulated)
         holders = [worker for worker in range(settings.n) if worker not in set(without_data)]
         labels = data.train_labels.cpu().numpy()
         dealt = partition(labels, len(holders), stream(settings.seed, "partition"))
@@ -66,7 +71,7 @@ class Workers:
         parts: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64) for _ in range(settings.n)]
         for worker, part in zip(holders, dealt, strict=True):
             parts[worker] = part
-        self.batches = Batches([*parts, root], size=settings.batch, seed=settings.seed)
+        self.batches = Batches([*parts, root, *[root] * simulated], size=settings.batch, seed=settings.seed)
         self._gradients = gradients
         self._local = LocalTraining(
             gradients,
@@ -76,8 +81,8 @@ class Workers:
         )
         self.momenta: torch.Tensor | None = None
         if settings.worker_momentum:
-            # Of the server too: its own update has to be of the kind that the workers send.
-            shape = (settings.n + 1, gradients.layout.d)
+            # Of the server too: its own updates have to be of the kind that the workers send.
+            shape = (settings.n + 1 + simulated, gradients.layout.d)
             self.momenta = torch.zeros(shape, dtype=gradients.layout.dtype, device=data.train_labels.device)
 
     def rows(

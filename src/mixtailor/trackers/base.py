@@ -12,7 +12,7 @@ __all__ = ["Tracker"]
 class Tracker(Protocol):
     """Somewhere that numbers go as training proceeds.
 
-    Laws: steps never fall; the same step may be told more than once; whoever opened a tracker closes it, once.
+    Laws: steps never fall; the same step may be logged more than once; the code that opened a tracker closes it, once.
 
     Examples
     --------

@@ -140,7 +140,7 @@ def test_colluding_clients_send_what_the_attack_makes_of_all(byzantine):
     """The tailored attack: -epsilon times the mean of the honest updates, which no client could know alone."""
     honest = _played(LocalGrid(answer=_answer))
     grid = Colluding(LocalGrid(answer=_answer), Tailored(epsilon=0.5), byzantine)
-    assert grid.liars() == {11, 22}
+    assert grid.byzantine_nodes() == {11, 22}
     replies = _played(grid)
     mean = differences({node: honest[node] for node in NODES[2:]}, OWN).mean(axis=0)
     rows = dict(zip(replies, differences(replies, OWN), strict=True))

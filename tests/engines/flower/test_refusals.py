@@ -74,6 +74,12 @@ def test_secure_aggregation_is_refused():
         RobustStrategy(mt.Comed()).configure_fit(server_round=1, parameters=None, client_manager=None)
 
 
+def test_the_older_interface_is_refused():
+    """server_fn and start_server call initialize_parameters first; the sentence says what to write."""
+    with pytest.raises(ValueError, match=r"needs Flower's message interface.*@app.main\(\)"):
+        RobustStrategy(mt.Comed()).initialize_parameters(client_manager=None)
+
+
 def test_a_wrapper_of_ones_own_is_not_refused():
     """Only what is known to rewrite replies is."""
     messages = Counting(RobustStrategy(mt.Comed())).configure_train(1, record(OWN), ConfigRecord(), LocalGrid())

@@ -1,4 +1,4 @@
-"""One key for all ranks of a call: the first of them draws it and tells the others."""
+"""One key for all ranks of a call: the first rank draws it and sends it to the others."""
 
 import dataclasses
 from typing import SupportsBytes
@@ -10,11 +10,11 @@ from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.request import KeySource
 
-__all__ = ["SharedKey", "Told", "source_of"]
+__all__ = ["SentKey", "SharedKey", "source_of"]
 
 
-class Told:
-    """The key that the first rank has told the others by the time that it is used."""
+class SentKey:
+    """The key that the first rank sends to the others before it is used."""
 
     def __init__(self, ranks: Ranks) -> None:
         self._ranks = ranks
@@ -23,7 +23,7 @@ class Told:
     def __bytes__(self) -> bytes:
         if self.value is None:
             self._ranks.settle()
-        assert self.value is not None, "whoever hears the key keeps it here"
+        assert self.value is not None, "set when the key was received"
         return self.value
 
 

@@ -279,7 +279,7 @@ def _made(
 
 
 def _used_by_any(used: Any, told: Integers, ranks: Ranks) -> Sequence[bool]:
-    """Which parameters have a gradient on any rank. Ranks tell in full only where their numbers for it differ."""
+    """Which parameters have a gradient on any rank. Ranks exchange the full list only where its hashes differ."""
     if (told[:, 0] == told[0, 0]).all():
         return [bool(one) for one in used]
     counts = told[:, 1].tolist()

@@ -1,7 +1,7 @@
 """Peers: every rank is worker and aggregator, as in plain data-parallel training.
 
 Sound against faulty gradients and poisoned data on honest hosts. NOT sound against a compromised rank: it computes a
-slice of everybody's result.
+slice of the result of all ranks.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from mixtailor._checks import refuse
 from mixtailor._types import Integers
 from mixtailor.engines.distributed.exchange import Exchange, Form
 from mixtailor.engines.distributed.hosts import computing, host
-from mixtailor.engines.distributed.keys import SharedKey, Told, source_of
+from mixtailor.engines.distributed.keys import SentKey, SharedKey, source_of
 from mixtailor.engines.distributed.ranks import Ranks
 from mixtailor.engines.distributed.wrappers import is_dtensor
 from mixtailor.kernels import threads
@@ -121,7 +121,7 @@ def reduced(
         return eager(tensor, rule, ranks, **options)
     wanted = as_rule(rule)
     source = _source(wanted, ranks) if entropy is None else entropy
-    standing, key, heard = _met(ranks), Told(ranks), list[Integers]()
+    standing, key, heard = _met(ranks), SentKey(ranks), list[Integers]()
     # A reference must be cut as the slices are, so its call does not begin with a guess.
     guess = standing.guess() if reference is None else None
     forms, faults = guess, dict[int, str]()
@@ -208,7 +208,7 @@ _standings: "WeakKeyDictionary[dist.ProcessGroup, _Standing]" = WeakKeyDictionar
 
 
 def _met(ranks: Ranks) -> _Standing:
-    """What the ranks know of one another; in the first call of a group they tell it."""
+    """What the ranks know of one another; in the first call of a group they exchange it."""
     group = ranks.members
     standing = _standings.get(group)
     if standing is None:
@@ -226,7 +226,7 @@ def _tell(
     ranks: Ranks,
     standing: _Standing,
     guess: Forms | None,
-    key: Told,
+    key: SentKey,
     heard: list[Integers],
 ) -> None:
     """Have this rank's length and type travel with what the rule exchanges first, and the first rank's key.
@@ -234,8 +234,8 @@ def _tell(
     Slices leave before it is known whether all ranks have the length and type that are expected. A call then waits for
     no message that does nothing else. A rank that has others sends zeros, and all start again with what most have.
 
-    The key is that for what a rule does with randomness: among peers nobody chooses an update after having seen it. A
-    draw of the rule itself has a key of its own, after the exchange.
+    This key is for random steps inside a rule: no peer can choose its update after it has seen the key. The draw of
+    the rule itself has another key, after the exchange.
     """
     own = np.frombuffer(bytes(source.key("preaggregation")) if ranks.rank == 0 else bytes(KEY_BYTES), np.int64)
     form, end = [tensor.numel(), TYPES.index(tensor.dtype)], 2 + len(own)

@@ -21,7 +21,7 @@ if not dist.is_initialized():
     import torch.distributed.nn.functional
 
 # Up to so many numbers from all ranks together are sent by each to each and summed there: one step, where a sum on the
-# first rank that is told to the others takes two.
+# first rank that is then sent to the others takes two.
 _GATHERED = 1 << 16
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280

@@ -1,4 +1,4 @@
-"""Flower's arrays, read where they lie and written without a second copy."""
+"""Flower's arrays, read in place and written without a second copy."""
 
 import io
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ class Colluding(Grid):
     byzantine : int or collection of int
         How many clients are Byzantine, those with the lowest ids, or their ids.
     sends : {"models", "updates"}
-        What clients reply with, as told to `RobustStrategy`.
+        What clients reply with, as in `RobustStrategy`.
     seed : int, optional
         For attacks that use randomness; the operating system's by default.
 
@@ -70,7 +70,7 @@ class Colluding(Grid):
         self.memory: Any = attack.begin()
         self._last: dict[str, Values] | None = None
 
-    def liars(self) -> frozenset[int]:
+    def byzantine_nodes(self) -> frozenset[int]:
         """The ids of the Byzantine clients."""
         if isinstance(self.byzantine, int):
             self.byzantine = tuple(sorted(self.grid.get_node_ids())[: self.byzantine])
@@ -79,12 +79,12 @@ class Colluding(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and wait for replies; those of Byzantine clients to a training message are replaced."""
         sent = list(messages)
-        liars = self.liars()
+        byzantine_nodes = self.byzantine_nodes()
         replies = list(self.grid.send_and_receive(sent, timeout=timeout))
         training = {m.metadata.dst_node_id: m for m in sent if m.metadata.message_type == MessageType.TRAIN}
         if training:
             self._observe(next(iter(training.values())))
-            self._attack(training, replies, liars)
+            self._attack(training, replies, byzantine_nodes)
         return replies
 
     def _observe(self, message: Message) -> None:
@@ -96,14 +96,14 @@ class Colluding(Grid):
             observe({n: v - self._last[n] if v.dtype.kind == "f" else v for n, v in model.items()})
         self._last = model
 
-    def _attack(self, sent: dict[int, Message], replies: list[Message], liars: frozenset[int]) -> None:
+    def _attack(self, sent: dict[int, Message], replies: list[Message], byzantine_nodes: frozenset[int]) -> None:
         honest, own, wrong = [], [], []
         for reply in replies:
             message = sent.get(reply.metadata.src_node_id)
             update = None if message is None else _readable(message, reply, self.sends)
             if message is None or update is None:
                 continue
-            if reply.metadata.src_node_id in liars:
+            if reply.metadata.src_node_id in byzantine_nodes:
                 own.append(update)
                 wrong.append((message, reply))
             else:

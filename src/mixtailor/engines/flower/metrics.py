@@ -1,4 +1,4 @@
-"""Metrics of clients, of which some are false: medians over the clients, and nobody's weight counts."""
+"""Metrics of clients, some of which may be Byzantine: medians over the clients, without weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ def byzantine_mod(
         Which clients are Byzantine: those with these `partition-id`, or those whose `Context` the function says yes to.
         All that the mod is applied to by default.
     sends : {"models", "updates"}
-        What clients reply with, as told to `RobustStrategy`.
+        What clients reply with, as in `RobustStrategy`.
     seed : int, optional
         For attacks that use randomness; the operating system's by default.
 

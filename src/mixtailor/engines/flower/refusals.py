@@ -1,14 +1,15 @@
 """What of Flower does not go together with a rule, refused with a sentence before a model is sent."""
 
 import inspect
-from typing import NoReturn
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
 
 from flwr.serverapp.strategy import FedAvg
 from flwr.serverapp.strategy.strategy import Strategy
 
 from mixtailor._checks import refuse
 
-__all__ = ["refuse_mixing", "refuse_sums", "refuse_wrapper"]
+__all__ = ["refuse_mixing", "refuse_older", "refuse_seeds", "refuse_sums", "refuse_wrapper"]
 
 
 def refuse_mixing(cls: type, own: type) -> None:
@@ -19,7 +20,7 @@ def refuse_mixing(cls: type, own: type) -> None:
         if other not in ours:
             raise TypeError(
                 f"{cls.__name__} is made of {own.__name__} and of Flower's {other.__name__}, and what "
-                f"{other.__name__} does would be lost without a word: both decide what becomes of the replies. For "
+                f"{other.__name__} does would be ignored: both decide how the replies are used. For "
                 f"Adam, Yogi or Adagrad at the server, write {own.__name__}(rule, server_optimizer=Adam(...)), from "
                 "mixtailor.engines.flower. For FedProx, send the clients ConfigRecord({'proximal-mu': ...}) as "
                 "train_config."
@@ -56,6 +57,26 @@ def refuse_sums(name: str) -> NoReturn:
     """Refuse a workflow of secure aggregation, which shows the server a sum and nothing else."""
     refuse(
         f"{name} needs every client's update, and secure aggregation (SecAgg, SecAgg+) shows the server their sum "
-        "alone: no rule can tell a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
+        "alone: no rule can find a Byzantine update in a sum. Use one or the other. A workflow of Flower's older API "
         "(configure_fit) cannot run this strategy either way: call its start."
     )
+
+
+def refuse_older(name: str) -> NoReturn:
+    """Refuse Flower's older interface, in which strategies return parameters and clients `FitRes`."""
+    refuse(
+        f"{name} needs Flower's message interface, and was given to the older one (server_fn, ServerAppComponents, "
+        "start_server). Write the server as @app.main() with strategy.start(grid, initial_arrays), and clients with "
+        "@app.train(): docs/engines/flower.md shows both."
+    )
+
+
+def refuse_seeds(config: Mapping[str, Any], where: str, public: Collection[str]) -> None:
+    """Refuse a configuration that holds a seed, unless its key is among those that may be known."""
+    found = [key for key in config if "seed" in str(key).lower() and key not in public]
+    if found:
+        refuse(
+            f"{where} holds a seed, {found[0]!r}, and every client can read it: draws that come from it protect "
+            "nobody. Take it out and let the server draw from the operating system. If it is a seed that may be "
+            f"known, say so: public_seeds=[{found[0]!r}]."
+        )

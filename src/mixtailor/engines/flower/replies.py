@@ -18,7 +18,7 @@ from mixtailor.intake.layout import named
 from mixtailor.storage import Layers, Rows, flat_rows
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Claims", "Collected", "answers", "check_reference", "collect", "readable"]
+__all__ = ["Claims", "Collected", "by_client", "check_reference", "collect", "readable"]
 
 NO_REPLY = "without a reply in time"
 
@@ -146,7 +146,7 @@ def collect(
     dropouts : int
         How many absent clients are excused: they are no rows, and take nothing from f.
     """
-    by_node, strangers = answers(replies, asked)
+    by_node, strangers = by_client(replies, asked)
     silent = [node for node, sent in by_node.items() if not sent]
     failed = [node for node, sent in by_node.items() if len(sent) == 1 and _failed(sent[0])]
     excused = [*silent, *failed][:dropouts]
@@ -167,7 +167,7 @@ def collect(
     return found
 
 
-def answers(replies: Iterable[Message], asked: Sequence[Message]) -> tuple[dict[int, list[Message]], list[str]]:
+def by_client(replies: Iterable[Message], asked: Sequence[Message]) -> tuple[dict[int, list[Message]], list[str]]:
     """The replies of each client that was asked, and what is known of replies that nobody asked for."""
     by_node: dict[int, list[Message]] = {message.metadata.dst_node_id: [] for message in asked}
     questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
@@ -194,9 +194,9 @@ def check_reference(reference: ArrayRecord, model: Model) -> dict[str, Values]:
 
 
 def _sender(message: Message, questions: dict[str, int]) -> int | None:
-    """The client that a message is from. What it says of itself and what it results must be in accord.
+    """The client that a message is from. The sender that it names must be the client that the message replies to.
 
-    For a client that is gone, the SuperLink results in its own name.
+    For a client that has left, the SuperLink replies under its own name.
     """
     node, question = message.metadata.src_node_id, message.metadata.reply_to_message_id
     if question not in questions or not question:  # messages have no ids before they were sent

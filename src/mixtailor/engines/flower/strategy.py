@@ -16,8 +16,9 @@ from mixtailor.engines.claims import MOST_EXAMPLES
 from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
-from mixtailor.engines.flower.refusals import refuse_mixing, refuse_sums, refuse_wrapper
-from mixtailor.engines.flower.replies import Claims, Collected, answers, check_reference, collect, readable
+from mixtailor.engines.flower.refusals import refuse_mixing, refuse_older, refuse_seeds, refuse_sums, refuse_wrapper
+from mixtailor.engines.flower.replies import Claims, Collected, by_client, check_reference, collect, readable
+from mixtailor.engines.flower.sampling import warn_of_sampling
 from mixtailor.engines.rehearsal import rehearse
 from mixtailor.engines.sources import source_of, trails_of
 from mixtailor.mixing import MixTailor
@@ -27,13 +28,11 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.part import walk
 from mixtailor.rules.plain import as_rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
-from mixtailor.theory.sampling import f_for_sampling, sampling_failure
 
 __all__ = ["RobustStrategy", "Tracker"]
 
 # A child of Flower's own logger, so that its handlers and its log upload apply.
 _log = logging.getLogger("flwr.mixtailor")
-FAILURE = 1e-6
 
 
 class Tracker(Protocol):
@@ -67,7 +66,7 @@ class RobustStrategy(FedAvg):
         a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
         Multiply each difference by the number of examples that its client claims over the median of all claims, up to
-        this factor, which is at least 1. Claims are lies where it pays: leave it out, and no claim counts.
+        this factor, which is at least 1. A Byzantine client claims what helps it: by default, claims do not count.
     most_examples : float
         A claim above this, below 0 or not a number is a fault, whether or not claims count.
     reference : callable, optional
@@ -167,7 +166,7 @@ class RobustStrategy(FedAvg):
         self._evaluated: list[Message] = []
         self._warned: set[tuple[int, int]] = set()
         self._rehearsed: set[int] = set()
-        self._refuse_seeds(run_config or {}, "run_config")
+        refuse_seeds(run_config or {}, "run_config", self.public_seeds)
         for part in walk(self.rule):
             if isinstance(part, MixTailor) and part.audit is not None:
                 part.audit.check(part.rules, part.probabilities)
@@ -181,6 +180,10 @@ class RobustStrategy(FedAvg):
     def configure_fit(self, *_given: Any, **_options: Any) -> NoReturn:
         """Refused: what Flower's older workflows call, SecAgg+ among them."""
         refuse_sums(type(self).__name__)
+
+    def initialize_parameters(self, *_given: Any, **_options: Any) -> NoReturn:
+        """Refused: what Flower's older interface, `server_fn`, calls first."""
+        refuse_older(type(self).__name__)
 
     def summary(self) -> None:
         """Log the settings."""
@@ -197,15 +200,16 @@ class RobustStrategy(FedAvg):
         refuse_wrapper(self)
         if self.fraction_train == 0.0:
             return []
-        self._refuse_seeds(config, "the configuration that clients are sent")
-        self._refuse_seeds(getattr(getattr(grid, "run", None), "override_config", None) or {}, "run_config")
+        refuse_seeds(config, "the configuration that clients are sent", self.public_seeds)
+        given = getattr(getattr(grid, "run", None), "override_config", None) or {}
+        refuse_seeds(given, "run_config", self.public_seeds)
         model = Model.of(arrays)
         known = {name: own.shape for name, own in self._model.arrays.items()} if self._model is not None else None
         if known != {name: own.shape for name, own in model.arrays.items()}:
             self.steps.forget()
         self._model = model
         wanted = max(int(len(list(grid.get_node_ids())) * self.fraction_train), self.min_train_nodes)
-        # Asked for nobody, Flower's function waits until enough clients are there and tells who they are. The sample is
+        # With a sample size of 0, Flower's function waits for enough clients and returns who they are. The sample is
         # ours: Flower's comes from a generator that programs seed.
         _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
         nodes = secrets.SystemRandom().sample(connected, wanted)
@@ -223,34 +227,10 @@ class RobustStrategy(FedAvg):
         self._asked = list(self._construct_messages(record, nodes, MessageType.TRAIN))
         return self._asked
 
-    def _refuse_seeds(self, config: Mapping[str, Any], where: str) -> None:
-        found = [key for key in config if "seed" in str(key).lower() and key not in self.public_seeds]
-        if found:
-            refuse(
-                f"{where} holds a seed, {found[0]!r}, and every client can read it: draws that come from it protect "
-                "nobody. Take it out and let the server draw from the operating system. If it is a seed that may be "
-                f"known, say so: public_seeds=[{found[0]!r}]."
-            )
-
     def _warn_of_sampling(self, population: int, sampled: int) -> None:
-        if sampled >= population or (population, sampled) in self._warned:
-            return
-        self._warned.add((population, sampled))
-        f = self.rule.tolerates(sampled)
-        byzantine = -(-f * population // sampled) if self.byzantine is None else min(self.byzantine, population)
-        needed = f_for_sampling(population, byzantine, sampled, FAILURE)
-        if f < needed:
-            _log.warning(
-                "With %d of %d clients Byzantine and %d sampled, a round holds more than f = %d of them with "
-                "probability %.2g. f = %d would keep that below %g (f_for_sampling). Raise f, or sample more clients.",
-                byzantine,
-                population,
-                sampled,
-                f,
-                sampling_failure(population, byzantine, sampled, f),
-                needed,
-                FAILURE,
-            )
+        if sampled < population and (population, sampled) not in self._warned:
+            self._warned.add((population, sampled))
+            warn_of_sampling(self.rule, self.byzantine, population, sampled)
 
     # A round: what comes in.
 
@@ -281,7 +261,7 @@ class RobustStrategy(FedAvg):
         return (self._model.record if record is None else record), metrics
 
     def _aggregated(self, server_round: int, collected: Collected) -> tuple[Aggregation | None, str]:
-        """What the rule answered, and where it did not, why."""
+        """The result of the rule, or None and the reason."""
         model = self._model
         assert model is not None
         n, rule = len(collected.nodes), self.rule
@@ -308,7 +288,7 @@ class RobustStrategy(FedAvg):
             return result, f"{bad} bad of {n}, and f = {rule.tolerates(n)}."
         return result, ""
 
-    # What is told.
+    # What is reported.
 
     def _metrics(self, collected: Collected, result: Aggregation | None, *, skipped: bool) -> MetricRecord:
         gone = self._quarantined(collected, result)
@@ -395,7 +375,7 @@ class RobustStrategy(FedAvg):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The metrics of the clients that sent some; a client has one say, and only if it was asked."""
-        by_node, strangers = answers(replies, self._evaluated)
+        by_node, strangers = by_client(replies, self._evaluated)
         for stranger in strangers:
             _log.warning("Round %d: metrics that no asked client sent are left out (node %s).", server_round, stranger)
         contents = [sent[0].content for sent in by_node.values() if len(sent) == 1 and readable(sent[0])]

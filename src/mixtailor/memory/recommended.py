@@ -19,7 +19,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
 
     Settings of training that belong to it: momentum at the workers, 0.9, if you can choose. While Byzantine workers
     keep their names, it holds about as well with momentum 0.9 at the server. Where they can change them every round, it
-    loses about 6 points of accuracy at f = 4 of 12 with momentum at the workers, and 25 or more with momentum at the
+    loses about 5 points of accuracy at f = 4 of 12 with momentum at the workers, and about 20 with momentum at the
     server. Where honest workers' data differ much, it is far below an omniscient server. ``docs/memory.md`` says how it
     was chosen, what was measured, and its limits.
 

@@ -23,13 +23,13 @@ ATTACKS: dict[str, Any] = {
 }
 
 
-def _settings(seed: int, steps: int, n: int, byzantine: int) -> Settings:
+def _settings(seed: int, steps: int, n: int, byzantine: int, rate: float = 0.05) -> Settings:
     return Settings(
         n=n,
         byzantine=byzantine,
         rounds=steps,
         batch=16,
-        learning_rate=0.05,
+        learning_rate=rate,
         momentum=0.9,
         seed=seed,
         evaluate_every=max(1, steps // 10),
@@ -37,14 +37,14 @@ def _settings(seed: int, steps: int, n: int, byzantine: int) -> Settings:
     )
 
 
-def waiting(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]]:
+def waiting(seed: int, steps: int, attack: Any, rate: float, _byzantine: int) -> dict[str, tuple[float, float]]:
     """Accuracy and time of each way to wait."""
     n, f = 20, 4
     clock, stale = Clock(stragglers=0.2), Clock(stragglers=0.2, byzantine="stale")
     ways: dict[str, Callable[[], Asynchronous]] = {}
 
     def way(rule: mt.Rule, when: Any, clock: Clock, **more: Any) -> Callable[[], Asynchronous]:
-        settings = _settings(seed, steps, n, f)
+        settings = _settings(seed, steps, n, f, rate)
         return lambda: Asynchronous("digits", "mlp", rule, attack, settings=settings, when=when, clock=clock, **more)
 
     gm = mt.NNM(f) >> mt.GeometricMedian()
@@ -63,7 +63,7 @@ def waiting(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]
     return found
 
 
-def sampled(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]]:
+def sampled(seed: int, steps: int, attack: Any, rate: float, byzantine: int) -> dict[str, tuple[float, float]]:
     """Accuracy and time where 12 of 100 clients are sampled."""
     found = {}
     ways: Sequence[tuple[str, mt.Rule, Any]] = [
@@ -71,21 +71,21 @@ def sampled(seed: int, steps: int, attack: Any) -> dict[str, tuple[float, float]
         ("NNM >> GM of the sample, f = 5", mt.NNM(5) >> mt.GeometricMedian(), mt.Fresh(1)),
         ("recommended of the sample, f = 5", mt.recommended(5), mt.Fresh(1)),
         ("guarded, of the sample, f = 5", mt.Guarded(mt.recommended(5)), mt.Fresh(1)),
-        ("NNM >> GM of all kept, f = 15", mt.NNM(15) >> mt.GeometricMedian(), mt.Kept(1)),
-        ("recommended of all kept, f = 15", mt.recommended(15), mt.Kept(1)),
+        (f"NNM >> GM of all kept, f = {byzantine}", mt.NNM(byzantine) >> mt.GeometricMedian(), mt.Kept(1)),
+        (f"recommended of all kept, f = {byzantine}", mt.recommended(byzantine), mt.Kept(1)),
     ]
-    settings = _settings(seed, steps, 100, 15)
+    settings = _settings(seed, steps, 100, byzantine, rate)
     for name, rule, when in ways:
         run = Asynchronous("digits", "mlp", rule, attack, settings=settings, when=when, sample=12).run()
         found[name] = (100 * run.accuracy(), run.records[-1]["time"])
     return found
 
 
-def _table(title: str, measure: Callable[[int, int, Any], dict[str, tuple[float, float]]], args: Any) -> None:
+def _table(title: str, measure: Callable[..., dict[str, tuple[float, float]]], args: Any) -> None:
     cells: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for label in args.attacks.split(","):
         for seed in range(args.first_seed, args.first_seed + args.seeds):
-            for name, value in measure(seed, args.steps, ATTACKS[label]).items():
+            for name, value in measure(seed, args.steps, ATTACKS[label], args.rate, args.byzantine).items():
                 cells.setdefault(name, {}).setdefault(label, []).append(value)
     labels = args.attacks.split(",")
     print(f"\n{title}\n\n| | {' | '.join(labels)} | time |\n|---|{'---:|' * (len(labels) + 1)}")
@@ -101,13 +101,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=0.05, help="the learning rate")
+    parser.add_argument("--byzantine", type=int, default=15, help="of the 100 clients that are sampled")
     parser.add_argument("--attacks", default=",".join(ATTACKS))
     parser.add_argument("--table", choices=["waiting", "sampled", "both"], default="both")
     args = parser.parse_args()
     if args.table != "sampled":
         _table("20 clients, 4 Byzantine, a fifth of the others ten times as slow", waiting, args)
     if args.table != "waiting":
-        _table("12 of 100 clients sampled, 15 of the 100 Byzantine", sampled, args)
+        _table(f"12 of 100 clients sampled, {args.byzantine} of the 100 Byzantine", sampled, args)
 
 
 if __name__ == "__main__":

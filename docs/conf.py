@@ -61,6 +61,7 @@ CONTENTS = {
                 "memory",
                 "one-round",
                 "asynchronous",
+                "decentralised",
                 "engines/index",
                 "engines/flower",
                 "engines/distributed",

@@ -21,7 +21,17 @@ from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.plain import as_rule
-from mixtailor.simulation import PARTITIONS, RATES, Rate, Rollback, Settings, Simulation
+from mixtailor.simulation import (
+    PARTITIONS,
+    RATES,
+    Bottleneck,
+    Decentralised,
+    Rate,
+    Rollback,
+    Settings,
+    Simulation,
+    topology,
+)
 from mixtailor.simulation import load as load_data
 from mixtailor.simulation.models import build, network
 from mixtailor.simulation.own import data_files
@@ -80,7 +90,9 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
         rule.check_rows(settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
-    if own.attack is None:
+    if config.topology is not None:
+        topology(config.topology["name"], settings.n, **{k: v for k, v in config.topology.items() if k != "name"})
+    if own.attack is None and not (config.topology is not None and config.attack["name"] == "bottleneck"):
         make_attack(config.attack, rule=rule, classes=10, rounds=settings.rounds)
     if own.partition is None:
         _partition(config.partition)
@@ -106,7 +118,7 @@ def simulation_of(
     tracker: Tracker | None = None,
     objects: Objects | None = None,
     filming: Filming | None = None,
-) -> Simulation:
+) -> Simulation | Decentralised:
     """The simulation that a configuration describes.
 
     Parameters
@@ -141,6 +153,8 @@ def simulation_of(
         loaded = _loaded(config.data, None if data is None else str(data), contents, config.pooled)
     settings = settings_of(config)
     rule = _server(config, settings) if own.rule is None else own.rule
+    if config.topology is not None:
+        return _decentralised(config, settings, loaded, _target(rule), own, folder, progress)
     named = own.attack or make_attack(config.attack, rule=_target(rule), classes=loaded.classes, rounds=settings.rounds)
     return Simulation(
         loaded,
@@ -156,6 +170,38 @@ def simulation_of(
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
         frames=filming or 0,
+    )
+
+
+def _decentralised(
+    config: RunConfig,
+    settings: Settings,
+    data: Dataset,
+    rule: Rule,
+    own: Objects,
+    folder: str | os.PathLike[str] | None,
+    progress: Progress | None,
+) -> Decentralised:
+    """Workers on a graph, each with the rule."""
+    assert config.topology is not None
+    options = {key: value for key, value in config.topology.items() if key != "name"}
+    table = dict(config.attack)
+    attack: Attack | Bottleneck | None
+    if table["name"] == "bottleneck":
+        table.pop("name")
+        attack = Bottleneck(**_options(Bottleneck, table, "bottleneck"))
+    else:
+        attack = own.attack or make_attack(config.attack, rule=rule, classes=data.classes, rounds=settings.rounds)
+    return Decentralised(
+        data,
+        build(own.model or config.model, data, seed=config.seed, **_whole(config.model_options)),
+        rule,
+        attack,
+        settings=settings,
+        graph=topology(config.topology["name"], settings.n, seed=config.seed, **options),
+        partition=own.partition or _partition(config.partition),
+        folder=folder,
+        progress=progress,
     )
 
 

@@ -116,6 +116,8 @@ class RunConfig(BaseModel):
         How many really are; f by default.
     rollback : float, optional
         By how much all losses must have risen for the server to step back; it never does by default.
+    topology : str or table, optional
+        There is no server, and workers mix with their neighbours: a name of `TOPOLOGIES`, or a file of edges.
     pooled : int
         The side of the squares of pixels that are averaged to one.
 
@@ -159,6 +161,7 @@ class RunConfig(BaseModel):
     local_learning_rate: float = Field(default=0.1, gt=0)
     local_momentum: float = Field(default=0.0, ge=0, lt=1)
     rollback: float | None = Field(default=None, gt=1)
+    topology: Named | None = None
     seed: int = Field(default=0, ge=0)
     # Digests of what no name stands for: the data and the network of a comparison of objects.
     objects: dict[str, str] = Field(default={})
@@ -174,9 +177,11 @@ class RunConfig(BaseModel):
             raise ValueError(f"there is no model {self.model!r}. {nearest(self.model, MODELS)} {yours}")
         return self
 
-    @field_validator("rule", "attack", "partition", "rate", mode="before")
+    @field_validator("rule", "attack", "partition", "rate", "topology", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
+        if value is None:
+            return None  # of a topology: there is a server
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, dict) and isinstance(value.get("name"), str):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mixtailor._checks import MissingPackageError
 from mixtailor._files import atomic_write
 from mixtailor.experiments.results import Results
+from mixtailor.report.graphs import graphs_of
 from mixtailor.report.summary import summary
 from mixtailor.report.terms import TERMS, explained
 
@@ -60,7 +61,9 @@ def rendered(results: Results, *, live: bool = False) -> str:
     scripts = [*SCRIPTS, *(["live.js"] if live else [])]
     script = '"use strict";\n(() => {\n' + "\n".join(map(_part, scripts)) + "})();"
     style = "\n".join(map(_part, STYLES))
-    return page.render(shown=shown, terms=TERMS, known=set, live=live, style=_markup(style), script=_markup(script))
+    graphs = [{**graph, "svg": _markup(graph["svg"])} for graph in graphs_of(results)]  # of numbers alone
+    told = {"graphs": graphs, "terms": TERMS, "known": set, "live": live}
+    return page.render(shown=shown, **told, style=_markup(style), script=_markup(script))
 
 
 def _heat(value: float | None) -> str:

@@ -8,6 +8,7 @@ from mixtailor.rules.bulyan import Bulyan
 from mixtailor.rules.caf import CAF
 from mixtailor.rules.centered_clipping import CenteredClipping
 from mixtailor.rules.cge import CGE
+from mixtailor.rules.clipped_gossip import ClippedGossip
 from mixtailor.rules.comed import Comed
 from mixtailor.rules.ctma import CTMA
 from mixtailor.rules.dnc import DnC
@@ -41,6 +42,7 @@ __all__ = [
     "Bounded",
     "Bulyan",
     "CenteredClipping",
+    "ClippedGossip",
     "Comed",
     "DnC",
     "FLTrust",

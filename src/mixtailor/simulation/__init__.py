@@ -5,6 +5,7 @@ from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.catalogue import DATASETS, cifar10, digits, load, mnist, synthetic
 from mixtailor.simulation.cifar import read_cifar
 from mixtailor.simulation.data import Dataset
+from mixtailor.simulation.decentralised import Bottleneck, Decentralised, Networked
 from mixtailor.simulation.evaluation import Evaluation
 from mixtailor.simulation.files import DataError
 from mixtailor.simulation.flat import Layout
@@ -23,6 +24,7 @@ from mixtailor.simulation.recorded_states import Recorder, read_states
 from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.settings import Settings
 from mixtailor.simulation.streams import stream, stream_seed
+from mixtailor.simulation.topologies import TOPOLOGIES, topology
 from mixtailor.simulation.training import Simulation
 
 __all__ = [
@@ -30,17 +32,21 @@ __all__ = [
     "MODELS",
     "PARTITIONS",
     "RATES",
+    "TOPOLOGIES",
     "Asynchronous",
     "Batches",
+    "Bottleneck",
     "Clock",
     "Constant",
     "Cosine",
     "DataError",
     "Dataset",
+    "Decentralised",
     "Evaluation",
     "Inverse",
     "Layout",
     "LocalTraining",
+    "Networked",
     "Outcome",
     "Progressed",
     "Rate",
@@ -75,5 +81,6 @@ __all__ = [
     "stream",
     "stream_seed",
     "synthetic",
+    "topology",
     "watched",
 ]

@@ -36,6 +36,7 @@ from mixtailor.theory.costs import PoolCost, pool_cost
 from mixtailor.theory.effective import effective_size
 from mixtailor.theory.estimates import Estimate, Interval, estimate
 from mixtailor.theory.game import Solution, no_regret, payoff, solve
+from mixtailor.theory.gossip import GossipCondition, fiedler_vector, gossip_condition, spectral_gap
 from mixtailor.theory.harden import Hardened, harden, judge
 from mixtailor.theory.heterogeneity import HeterogeneityBound, heterogeneity_bound
 from mixtailor.theory.intersections import (
@@ -60,6 +61,7 @@ __all__ = [
     "Convergence",
     "EffectiveSize",
     "Estimate",
+    "GossipCondition",
     "Hardened",
     "HeterogeneityBound",
     "Interval",
@@ -95,6 +97,8 @@ __all__ = [
     "estimate",
     "estimate_moments",
     "f_for_sampling",
+    "fiedler_vector",
+    "gossip_condition",
     "harden",
     "heterogeneity_bound",
     "judge",
@@ -118,6 +122,7 @@ __all__ = [
     "published_krum_coefficient",
     "sampling_failure",
     "solve",
+    "spectral_gap",
     "unequal_mixture",
     "weighted_share",
     "zeno_score",

@@ -11,10 +11,11 @@ except ImportError:  # pragma: no cover  # with torch installed, nothing to see
 
     raise MissingPackageError("The torch.distributed adapter", "torch", "torch") from None
 
+from mixtailor.engines.distributed.gossip import Gossip
 from mixtailor.engines.distributed.hook import RobustHook, protect
 from mixtailor.engines.distributed.local import LocalSteps
 from mixtailor.engines.distributed.optimizer import RobustOptimizer
 from mixtailor.engines.distributed.peers import Peers, robust_all_reduce
 from mixtailor.engines.distributed.replicas import Replicas
 
-__all__ = ["LocalSteps", "Peers", "Replicas", "RobustHook", "RobustOptimizer", "protect", "robust_all_reduce"]
+__all__ = ["Gossip", "LocalSteps", "Peers", "Replicas", "RobustHook", "RobustOptimizer", "protect", "robust_all_reduce"]

@@ -201,7 +201,7 @@ def unequal_mixture(products: ArrayLike, probabilities: ArrayLike | None = None)
 def krum_beta(update_norm: float, gradient_norm: float, bound: float) -> float:
     r"""The beta of generalized Krum that the mixture's condition asks for.
 
-    .. math:: \beta_m = \tfrac12 \left( \lVert E[U] \rVert^2 + \lVert \nabla F \rVert^2 - C_1 - C_2 \Lambda \right)
+    .. math:: \beta_m = \tfrac{1}{2} \left( \lVert E[U] \rVert^2 + \lVert \nabla F \rVert^2 - C_1 - C_2 \Lambda \right)
         \le E[U]^\top \nabla F
 
     Parameters

@@ -1,8 +1,8 @@
 r"""`Basis`: the rows that views are combinations of, and what is known of them; `Geometry`: that of combinations.
 
 A row of weights :math:`c` with sum zero stands for the vector :math:`\sum_i c_i x_i`, and inner products of two such
-vectors follow from the squared distances :math:`D` alone: :math:`-\frac12 c^T D c'`. A row of weights with another sum
-is completed to sum zero by the origin, one more point of the geometry.
+vectors follow from the squared distances :math:`D` alone: :math:`-\frac{1}{2} c^T D c'`. A row of weights with another
+sum is completed to sum zero by the origin, one more point of the geometry.
 
 Squared distances lose the digits of the honest rows when one row is far away. So everything is expressed about the
 medoid of the rows that take part, and where one of them is more than `FAR` median distances away, the inner products

@@ -198,7 +198,7 @@ class Updates(View):
 
         To one row, in any norm that was asked for; to others with sum one in l_2, up to the rounding of squares:
 
-        .. math:: \lVert x_i - \sum_j w_j x_j \rVert^2 = \sum_j w_j D_{ij} - \tfrac12 w^T D w
+        .. math:: \lVert x_i - \sum_j w_j x_j \rVert^2 = \sum_j w_j D_{ij} - \tfrac{1}{2} w^T D w
 
         with squared distances D. Rows of weight zero do not take part, so a far one costs the others no digits.
         """

@@ -40,6 +40,8 @@ class Plan:
         The size at which the cost of a call itself shows.
     wide, widest : Size
         More rows, for how costs grow with n.
+    many : tuple of Size
+        Hundreds of rows, against Krum by a matrix product.
     rounds : int
         Samples of each contender.
     spend : float
@@ -60,6 +62,7 @@ class Plan:
     spend: float
     cold: tuple[str, ...]
     peers: Path | None = PEERS
+    many: tuple[Size, ...] = ()
     sharded: tuple[tuple[int, int], ...] = ()
     files: tuple[int, int] = (20, 250_000)
 
@@ -83,6 +86,9 @@ COLD = (
 )
 
 
+MANY = (Size(50, 1 << 19), Size(200, 1 << 18), Size(1000, 1 << 16))
+
+
 def full() -> Plan:
     """Everything: the table takes six to eight minutes on two cores, and the files 22 GB of disk."""
     return Plan(
@@ -93,6 +99,7 @@ def full() -> Plan:
         9,
         2.0,
         COLD,
+        many=MANY,
         sharded=tuple((ranks, d) for ranks in (4, 5, 6) for d in (1_000_000, 10_000_000)),
         files=(20, 250_000_000),
     )
@@ -108,6 +115,7 @@ def quick() -> Plan:
         3,
         0.3,
         ("Comed", "Krum"),
+        many=MANY,
         sharded=((4, 1_000_000),),
         files=(20, 2_500_000),
     )
@@ -115,4 +123,4 @@ def quick() -> Plan:
 
 def tiny() -> Plan:
     """Seconds: shows that every claim is measured, and measures nothing worth reading."""
-    return Plan(Size(12, 640), Size(12, 320), Size(14, 640), Size(16, 640), 1, 0.01, (), None)
+    return Plan(Size(12, 640), Size(12, 320), Size(14, 640), Size(16, 640), 1, 0.01, (), None, (Size(20, 640),))

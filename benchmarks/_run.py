@@ -14,6 +14,7 @@ from benchmarks import (
     far_row,
     files_in_little_memory,
     first_call,
+    many_workers,
     multiple_of_the_mean,
     peak_memory,
     scaling_with_n,
@@ -38,6 +39,7 @@ CLAIMS = (
     "small_updates",
     "adaptive_attack",
     "scaling_with_n",
+    "many_workers",
     "peak_memory",
     "first_call",
     "threads",
@@ -87,6 +89,9 @@ def run(
         found += scaling_with_n.beyond_the_budget(plan.wide)
         widest = measure(plan, plan.widest, scaling_with_n.WIDEST, say=say)
         found += scaling_with_n.findings(table, wide, widest)
+        save(report())
+    if "many_workers" in wanted:
+        found += many_workers.findings(plan, say)
         save(report())
     if "peak_memory" in wanted:
         found += peak_memory.findings(plan.table, say=say)

@@ -68,8 +68,8 @@ def main() -> None:
         strategy = Timed(rule, fraction_evaluate=0.0, min_train_nodes=options.clients)
         strategy.start(grid, ArrayRecord([np.zeros(D, np.float32)]), num_rounds=options.rounds)
 
-    cores = {"client_resources": {"num_cpus": 1}}
-    run_simulation(server, client, num_supernodes=options.clients, backend_config=cores)
+    ray = {"init_args": {"num_cpus": os.cpu_count(), "include_dashboard": False}, "client_resources": {"num_cpus": 1}}
+    run_simulation(server, client, num_supernodes=options.clients, backend_config=ray)
 
 
 if __name__ == "__main__":

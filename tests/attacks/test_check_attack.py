@@ -23,7 +23,7 @@ class Shift(Attack):
     """The honest mean, moved."""
 
     size: float = 3.0
-    needs: ClassVar[str] = "the honest rows"
+    needs: ClassVar[str] = "the honest updates"
 
     def points(self, scene: Scene) -> Sequence[Point]:
         m = scene.honest.n

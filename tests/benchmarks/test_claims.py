@@ -46,7 +46,16 @@ PROMISED = {
 def report() -> dict[str, object]:
     """A run at the least size, without the claims that start other processes."""
     return _run.run(
-        tiny(), ("multiple_of_the_mean", "far_row", "small_updates", "adaptive_attack", "scaling_with_n", "round")
+        tiny(),
+        (
+            "multiple_of_the_mean",
+            "far_row",
+            "small_updates",
+            "adaptive_attack",
+            "scaling_with_n",
+            "many_workers",
+            "round",
+        ),
     )
 
 

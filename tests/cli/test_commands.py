@@ -45,7 +45,7 @@ def test_rules_as_json(capsys):
 def test_attacks_as_json(capsys):
     assert main(["attacks", "--json"]) == 0
     found = {attack["name"]: attack for attack in json.loads(capsys.readouterr().out)["attacks"]}
-    assert found["tailored"]["needs"] == "the honest rows" and found["tailored"]["alone"] is False
+    assert found["tailored"]["needs"] == "the honest updates" and found["tailored"]["alone"] is False
 
 
 def test_version(capsys):

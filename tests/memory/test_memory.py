@@ -347,12 +347,14 @@ def test_embedded_points_have_the_inner_products_of_a_view() -> None:
 
 
 def test_a_remembered_view_counts_where_it_tells_more() -> None:
-    """Noise of the past is left out, and a steady pair of workers is put first."""
+    """Noise of the past is left out of the filter, and a steady pair of workers is not."""
     now, past = (view_of(np.random.default_rng(k).normal(size=(12, 200))) for k in range(2))
-    assert len(telling(np.stack([now, past]))) == 1
+    kept, _ = telling(np.stack([now, past]))
+    np.testing.assert_array_equal(kept, [now])
     past[:2, :2] += 5.0
-    kept = telling(np.stack([now, past]))
-    np.testing.assert_array_equal(kept, [past, now])
+    kept, widest = telling(np.stack([now, past]))
+    np.testing.assert_array_equal(kept, [now, past])
+    np.testing.assert_array_equal(widest, past)
 
 
 def test_running_means_by_hand() -> None:

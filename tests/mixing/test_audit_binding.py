@@ -323,7 +323,7 @@ def test_receipts_of_many_workers_are_verified_in_one_go(log: Path) -> None:
         proofs = list(trail.proofs())
     calls = 0
 
-    class Counted(tuple):
+    class Counted(tuple[str, ...]):
         def __iter__(self) -> Any:
             nonlocal calls
             calls += 1

@@ -1,4 +1,4 @@
-"""Comed and the trimmed mean, solved: which results f Byzantine rows can reach, and the rows that reach them."""
+"""Comed and the trimmed mean, solved: which results f Byzantine updates can reach, and the rows that reach them."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def order_weights(rule: Rule, n: int) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    r"""What f Byzantine rows can make of a columnwise rule.
+    r"""What f Byzantine updates can make of a columnwise rule.
 
     In one coordinate, with the honest values :math:`y_1 \le \ldots \le y_m` and f equal values b beside them, the
     result is
@@ -67,7 +67,7 @@ class Reach:
 
     @classmethod
     def of(cls, honest: Floats, weights: Floats) -> "Reach":
-        """The reach of f = n - m rows, from m honest rows, m > 1, and the rule's weights on n sorted values."""
+        """The reach of f = n - m rows, from m honest updates, m > 1, and the rule's weights on n sorted values."""
         m, f = len(honest), len(weights) - len(honest)
         ordered = np.sort(honest, axis=0)
         below = np.vstack([np.zeros(honest.shape[1]), np.cumsum(weights[:m, None] * ordered, axis=0)])
@@ -164,7 +164,7 @@ def _narrowed(value: Callable[[float], float], low: float, high: float) -> float
 
 
 def box_of(honest: Updates, weights: Floats) -> Box:
-    """What f rows beside some updates can reach; one pass, which holds one range of coordinates at a time."""
+    """What f updates beside some updates can reach; one pass, which holds one range of coordinates at a time."""
     low, high = np.empty(honest.d), np.empty(honest.d)
 
     def use(start: int, stop: int, reach: Reach) -> None:

@@ -21,7 +21,7 @@ class Frame:
     Attributes
     ----------
     updates : Updates
-        The honest rows, and after them what the directions need besides.
+        The honest updates, and after them what the directions need besides.
     directions : array
         Weights on those rows, one direction of length one in each row.
     names : tuple of str
@@ -29,7 +29,7 @@ class Frame:
     centre : array
         The weights of the honest mean.
     unit : float
-        The root mean square distance of the honest rows to their mean: a step of length one.
+        The root mean square distance of the honest updates to their mean: a step of length one.
     """
 
     updates: Updates
@@ -39,7 +39,7 @@ class Frame:
     unit: float
 
     def weights_of(self, point: Point) -> Floats:
-        """The weights of a point of this frame or of the honest rows."""
+        """The weights of a point of this frame or of the honest updates."""
         assert isinstance(point, Combination)
         if point.updates is self.updates:
             return point.weights
@@ -58,7 +58,7 @@ class Frame:
 
 
 def frame_of(scene: Scene, count: int, extra: Sequence[Point] = (), *, spread: bool = True) -> Frame:
-    """The honest rows with their telling directions: the mean, the spread of each coordinate, the same with the
+    """The honest updates with their telling directions: the mean, the spread of each coordinate, the same with the
     mean's signs turned, and the `count` leading principal directions.
 
     Parameters

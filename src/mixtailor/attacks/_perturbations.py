@@ -22,7 +22,7 @@ class Away(Linear):
 
     direction: Direction = field(default="deviation", kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows"
+    needs: ClassVar[str] = "the honest updates"
 
     def __post_init__(self) -> None:
         if self.direction not in ("unit", "deviation", "sign"):
@@ -47,7 +47,7 @@ def _away_from_mean(scene: Scene, direction: Direction) -> Line:
 
 
 def squares(scene: Scene, line: Line) -> tuple[Floats, Floats, float]:
-    r"""The coefficients of :math:`\lVert b(t) - x_i \rVert^2 = a_i + 2 b_i t + c t^2` for each honest row."""
+    r"""The coefficients of :math:`\lVert b(t) - x_i \rVert^2 = a_i + 2 b_i t + c t^2` for each honest update."""
     m = scene.honest.n
     rows = np.eye(m, line.frame.n)
     line.frame.distances(2.0)

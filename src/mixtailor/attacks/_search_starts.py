@@ -47,7 +47,7 @@ def started(
 ) -> tuple[Frame, list[Start], Combination | None]:
     """A frame that holds the rows of all the attacks and a reference, those rows, and the reference in the frame.
 
-    Attacks that need more Byzantine rows than there are, are left out.
+    Attacks that need more Byzantine updates than there are, are left out.
     """
     rows: list[tuple[str, Sequence[Point]]] = []
     for attack in attacks:

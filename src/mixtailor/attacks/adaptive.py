@@ -37,7 +37,7 @@ class Adaptive(Attack):
     epsilons : sequence of float
         What to choose from.
     reference : {"mean", "unattacked"}
-        What g is: the mean of the honest rows, or the rule's result without an attack. The paper's text says both.
+        What g is: the mean of the honest updates, or the rule's result without an attack. The paper's text says both.
     against : {"drawn", "pool"}
         One rule that the attacker draws, or all of them by their probabilities.
     scale : {"mean", "sum/f"}
@@ -70,7 +70,7 @@ class Adaptive(Attack):
     against: Against = field(default="drawn", kw_only=True)
     scale: Scale = field(default="mean", kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rules"
+    needs: ClassVar[str] = "the honest updates and the server's rules"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):

@@ -38,12 +38,12 @@ def largest_z(n: int, f: int) -> float:
 
 @dataclass(frozen=True)
 class ALIE(Linear):
-    r"""The mean of the honest rows, less z standard deviations in each coordinate.
+    r"""The mean of the honest updates, less z standard deviations in each coordinate.
 
     .. math:: b_j = \mu_j - z \, \sigma_j
 
-    All f rows are equal. In each coordinate they are no further out than some honest rows are, so that they pass for
-    honest, and the median and the mean move by what the noise allows.
+    All f updates are equal. In each coordinate they are no further out than some honest updates are, so that they pass
+    for honest, and the median and the mean move by what the noise allows.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ class ALIE(Linear):
 
     Notes
     -----
-    The formula's z is 0 at n = 12, f = 2 and the attack then sends the mean: it warns. The authors of MixTailor
-    used 1.5. The paper estimates mean and deviation from the Byzantine workers' own data, which is
-    ``Oblivious() | ALIE()`` here; libraries take the honest rows, as this does. The paper adds z deviations, its code
-    subtracts them; the sign is free, and most code subtracts. Some code divides by one less (``ddof=1``).
+    The formula's z is 0 at n = 12, f = 2 and the attack then sends the mean: it warns. The authors of MixTailor used
+    1.5. The paper estimates mean and deviation from the Byzantine workers' own data, which is ``Oblivious() | ALIE()``
+    here; libraries take the honest updates, as this does. The paper adds z deviations, its code subtracts them; the
+    sign is free, and most code subtracts. Some code divides by one less (``ddof=1``).
 
     References
     ----------
@@ -73,7 +73,7 @@ class ALIE(Linear):
     z: float | None = None
     ddof: int = field(default=0, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows' mean and deviations"
+    needs: ClassVar[str] = "the honest updates' mean and deviations"
 
     def __post_init__(self) -> None:
         if self.z is not None and (isinstance(self.z, bool) or not isinstance(self.z, (int, float))):

@@ -1,4 +1,4 @@
-"""`Attack`: from the honest updates to the f rows that the Byzantine workers send. The base checks and translates."""
+"""`Attack`: from the honest updates to the f updates of the Byzantine workers. The base checks and translates."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Scene:
     arrival : Arrival or None
         How the updates came in, where they did.
     workers : tuple or None
-        The names of the workers, first those of the honest rows and then those of the Byzantine ones.
+        The names of the workers, first those of the honest updates and then those of the Byzantine ones.
     """
 
     honest: Updates
@@ -53,11 +53,11 @@ class Scene:
     workers: tuple[object, ...] | None = None
 
     def own_row(self, i: int) -> Combination:
-        """What Byzantine worker i would have sent; where that is not known, the mean of the honest rows."""
+        """What Byzantine worker i would have sent; where that is not known, the mean of the honest updates."""
         return self.honest.mean() if self.own is None else self.own.row(i)
 
     def everyone(self) -> Updates:
-        """The honest rows and, where they are known, the correct rows of the Byzantine workers."""
+        """The honest updates and, where they are known, the correct rows of the Byzantine workers."""
         if self.own is None:
             return self.honest
         return self.honest.beside(*(self.own.row(i) for i in range(self.own.n)))
@@ -74,7 +74,7 @@ class Crafted:
     Attributes
     ----------
     rows : Any
-        The f rows, in the form in which the honest updates came.
+        The f updates, in the form in which the honest updates came.
     attack : Attack
     facts : Mapping
         The size that a search settled on, its value, the number of rule evaluations, and the like.
@@ -86,7 +86,7 @@ class Crafted:
 
 
 class Attack(Part):
-    """From the honest updates to f rows.
+    """From the honest updates to f updates.
 
     Laws: an attack is a frozen dataclass without state: what it remembers is in the `state` that it is given. Nothing
     that came in is written to. The rows are of the type, shape and form of the honest updates. `points` computes no
@@ -111,7 +111,7 @@ class Attack(Part):
 
     @abstractmethod
     def points(self, scene: Scene) -> Sequence[Point]:
-        """The f rows, described. What is worth telling goes into the facts of the first."""
+        """The f updates, described. What is worth reporting goes into the facts of the first."""
 
     def begin(self) -> Any:
         """The memory of an attacker before its first round; None where it has none."""
@@ -133,7 +133,7 @@ class Attack(Part):
     # What users call.
 
     def __call__(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Any:
-        """The f Byzantine rows; see `craft`."""
+        """The f Byzantine updates; see `craft`."""
         return self.craft(honest, f, own=own, state=state, rng=rng).rows
 
     def craft(
@@ -146,7 +146,7 @@ class Attack(Part):
         rng: Seed = None,
         workers: Sequence[object] | None = None,
     ) -> Crafted:
-        """The f Byzantine rows, with what the attack found.
+        """The f Byzantine updates, with what the attack found.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Attack(Part):
         rng : Generator or int, optional
             The attacker's randomness; fresh from the operating system by default.
         workers : sequence, optional
-            The workers' names, first those of the honest rows and then the f Byzantine ones, for attacks on a server
+            The workers' names, first those of the honest updates and then the f Byzantine ones, for attacks on a server
             that remembers workers by name.
         """
         self._check_f(f)
@@ -180,7 +180,7 @@ class Attack(Part):
     def decide(
         self, honest: Updates, f: int, *, own: Updates | None = None, state: Any = None, rng: Seed = None
     ) -> Sequence[Point]:
-        """The f rows as points, without computing them: the target sees ``honest.beside(*points)``."""
+        """The f updates as points, without computing them: the target sees ``honest.beside(*points)``."""
         self._check_f(f)
         return self._decided(honest, f, own, state, rng, None)
 
@@ -293,7 +293,7 @@ class Line:
     Attributes
     ----------
     frame : Updates
-        The honest rows and what the line needs besides.
+        The honest updates and what the line needs besides.
     base, direction : array
         Weights on the rows of the frame.
     """
@@ -308,7 +308,7 @@ class Line:
 
 
 class Linear(Attack):
-    """An attack whose f equal rows lie on a line; `LineSearch` looks for the worst place on it against a target."""
+    """An attack whose f equal updates lie on a line; `LineSearch` looks for the worst place on it against a target."""
 
     @abstractmethod
     def line(self, scene: Scene) -> Line:

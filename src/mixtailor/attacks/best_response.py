@@ -27,7 +27,7 @@ _EQUAL = 0.5
 _LEAST, _MOST, _SCAN = 1e-2, 1e2, 200  # the epsilons of the scan, and how many there are at most
 _ALONG = 10  # a candidate along the mean for so many against it
 _GAIN = 1e-6  # of a payoff between -1 and 1: less is rounding, and the search has returned its start
-STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
+STEP = 0.1  # of the first moves, in units of the honest updates' distance to their mean
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BestResponse(Attack):
     The search starts from simple attacks and from a scan of the tailored attack's epsilon. It moves the rows of the
     best of them, :math:`b^0`, in the span of a few telling directions :math:`v_k` of length one: the mean, the
     deviation of each coordinate, the same against the mean's signs, and the leading principal directions.
-    :math:`\rho` is the honest rows' distance to their mean. First all rows move together, then in groups.
+    :math:`\rho` is the honest updates' distance to their mean. First all rows move together, then in groups.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class BestResponse(Attack):
     directions: int = field(default=3, kw_only=True)
     groups: int = field(default=2, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, the server's rules and their probabilities"
+    needs: ClassVar[str] = "the honest updates, the server's rules and their probabilities"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):

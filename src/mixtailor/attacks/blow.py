@@ -21,7 +21,7 @@ _NEARLY = 0.9  # of the best chance while watching: worth a blow
 
 @dataclass(frozen=True)
 class Blow(Attack):
-    r"""The honest mean, until one round promises the most harm, and then f rows far against it.
+    r"""The honest mean, until one round promises the most harm, and then f updates far against it.
 
     .. math:: b = -s \mu, \qquad s = \arg\max_s \; h(s), \qquad
         h(s) = \sum_m p_m \max\left(0, -\frac{\langle U_m, \mu \rangle}{\lVert \mu \rVert^2} \right)
@@ -61,7 +61,7 @@ class Blow(Attack):
     blows: int = field(default=1, kw_only=True)
     largest: float = field(default=1e6, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, the server's rules and its memory"
+    needs: ClassVar[str] = "the honest updates, the server's rules and its memory"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -26,10 +26,10 @@ class ConsistentDirection(Attack):
     .. math:: b = c \, \lVert a \rVert \, \frac{|r|}{\lVert r \rVert} \odot s, \qquad
               r = a - \frac{\lVert a \rVert}{\lVert b' \rVert} b'
 
-    with the server's last result a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f rows are equal. Attacks
-    that go another way each round cancel out over the rounds; this one adds up. Every `period` rounds it looks at the
-    signs of the sum of the results: where no more of them agree with s than chance explains, it shrinks c, since a
-    defence must have found the rows.
+    with the server's last result a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f updates are equal.
+    Attacks that go another way each round cancel out over the rounds; this one adds up. Every `period` rounds it looks
+    at the signs of the sum of the results: where no more of them agree with s than chance explains, it shrinks c, since
+    a defence must have found the rows.
 
     Parameters
     ----------

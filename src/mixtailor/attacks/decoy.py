@@ -44,7 +44,7 @@ class Decoy(Attack):
 
     distance: float = field(default=1e6, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows' mean and spread"
+    needs: ClassVar[str] = "the honest updates' mean and spread"
 
     def __post_init__(self) -> None:
         check_positive("Decoy", "distance", self.distance)

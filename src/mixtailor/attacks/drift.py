@@ -24,17 +24,17 @@ class Drift(Attack):
     .. math:: b = \mu - z \, \sigma \circ \mathrm{sign}(r) - a \, \lVert \sigma \rVert \frac{r}{\lVert r \rVert}
         + c \, (x_{\pi} - \mu), \qquad r \leftarrow \gamma r + (1 - \gamma) \mu
 
-    a and c are zero by default. All f rows are then equal and, with z around 1, no further out than honest rows are.
-    `ALIE` pushes every coordinate down, whichever way training goes. This attack pushes each coordinate back to where
-    it comes from, and always to the same side, so that momentum adds the pushes up while the noise of honest rows
-    averages out.
+    a and c are zero by default. All f updates are then equal and, with z around 1, no further out than honest updates
+    are. `ALIE` pushes every coordinate down, whichever way training goes. This attack pushes each coordinate back to
+    where it comes from, and always to the same side, so that momentum adds the pushes up while the noise of honest
+    updates averages out.
 
     Parameters
     ----------
     z : float
         How many standard deviations.
     along : float
-        a: how far to push against the running mean itself, in units of the honest rows' distance to their mean.
+        a: how far to push against the running mean itself, in units of the honest updates' distance to their mean.
     disguise : float
         c: each Byzantine worker adds this share of the deviation of an honest one, another in each round, so that the
         Byzantine workers do not look alike.
@@ -61,7 +61,7 @@ class Drift(Attack):
     decay: float = field(default=0.9, kw_only=True)
     ddof: int = field(default=0, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows' mean and deviations, over rounds"
+    needs: ClassVar[str] = "the honest updates' mean and deviations, over rounds"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -93,14 +93,14 @@ class Drift(Attack):
 
 
 def against_signs(honest: Updates, running: Point, ddof: int = 0) -> Formula:
-    """The honest rows' deviation in each coordinate, with the sign of the running mean."""
+    """The honest updates' deviation in each coordinate, with the sign of the running mean."""
     return honest.formula(
         lambda _a, _b, deviation, side: deviation * side, honest.columns(Deviation(ddof)), sign(honest, running)
     )
 
 
 def row_weights(theta: Sequence[float] | Floats, n: int, reach: float) -> Callable[[int], Floats]:
-    """The weights of a Byzantine row over the honest rows, the pushes and the running mean, by whom it copies.
+    """The weights of a Byzantine update over the honest updates, the pushes and the running mean, by whom it copies.
 
     Examples
     --------
@@ -118,12 +118,12 @@ def row_weights(theta: Sequence[float] | Floats, n: int, reach: float) -> Callab
 
 
 def length_ratio(deviation: float, mean: float) -> float:
-    """What takes the running mean to the length of the honest rows' deviation; 0 where it has none."""
+    """What takes the running mean to the length of the honest updates' deviation; 0 where it has none."""
     return deviation / mean if mean > 0.0 and math.isfinite(deviation / mean) else 0.0
 
 
 def running_mean(honest: Updates, memory: Memory, decay: float) -> Point:
-    """The running mean of the honest rows with this round's, which the memory keeps. The first round starts it."""
+    """The running mean of the honest updates with this round's, which the memory keeps. The first round starts it."""
     mean: Point = honest.mean()
     if "running" in memory.notes:
         frame = honest.beside(honest.given(memory.notes["running"]))

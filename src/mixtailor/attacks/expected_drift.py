@@ -35,7 +35,7 @@ class ExpectedDrift(Attack):
 
     Every H rounds the attacker copies the server with what it remembers, plays H rounds of a guessed future against the
     copy, and keeps the best :math:`\theta` that a search finds. r is the running honest mean, fixed while the attacker
-    plans, and :math:`\rho` the honest rows' distance to their mean. The rows are those of `Drift`, with its z, its
+    plans, and :math:`\rho` the honest updates' distance to their mean. The rows are those of `Drift`, with its z, its
     `along` and its `disguise`.
 
     Parameters
@@ -60,8 +60,8 @@ class ExpectedDrift(Attack):
 
     Notes
     -----
-    The guessed future has the honest rows of this round, with their deviations from the mean in another order and with
-    random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
+    The guessed future has the honest updates of this round, with their deviations from the mean in another order and
+    with random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
     start's value and the number of evaluations of the target. Workers' names are passed to the target where the caller
     gives them.
     """
@@ -71,7 +71,7 @@ class ExpectedDrift(Attack):
     budget: int = field(default=24, kw_only=True)
     decay: float = field(default=0.9, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, the server's rules and its memory"
+    needs: ClassVar[str] = "the honest updates, the server's rules and its memory"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class ExpectedDrift(Attack):
         honest, memory = scene.honest, scene.state
         running = running_mean(honest, memory, self.decay)
         pushes = against_signs(honest, running)
-        # These lengths read all honest rows: a faulty one is named before any trial.
+        # These lengths read all honest updates: a faulty one is named before any trial.
         reach = length_ratio(length(pushes), length(running))
         if memory.round % self.horizon == 0:
             last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
@@ -154,7 +154,7 @@ class _Future:
         self.seed = int(random.integers(1 << 63))
 
     def value(self, server: Any, theta: Floats) -> float:
-        """The drift along the running mean over all rounds, in units of the honest rows' distance to their mean."""
+        """The drift along the running mean over all rounds, in units of the honest updates' distance to their mean."""
         drift, reference, entropy = 0.0, self.last, SeededEntropy(self.seed)
         deviations = self.rows - self.mean
         weights, base = (

@@ -18,7 +18,7 @@ __all__ = ["FangKrum", "chosen"]
 
 
 def chosen(result: Point, honest: int) -> bool:
-    """Whether a result is made of Byzantine rows alone: those after the honest ones."""
+    """Whether a result is made of Byzantine updates alone: those after the honest ones."""
     if not isinstance(result, Combination):
         return False
     used = np.nonzero(result.weights)[0]
@@ -31,7 +31,7 @@ def largest_step(honest: Updates, n: int, f: int) -> float:
     .. math:: \frac{1}{(n - 2f - 1)\sqrt d} \min_i \sum_{l \in \Gamma(i)} \lVert x_l - x_i \rVert
               + \frac{1}{\sqrt d} \max_i \lVert x_i \rVert
 
-    with the n - f - 2 honest rows nearest to row i in :math:`\Gamma(i)`.
+    with the n - f - 2 honest updates nearest to row i in :math:`\Gamma(i)`.
     """
     between = np.sort(honest.distances(2.0), axis=1)[:, 1 : n - f - 1]
     near = float(between.sum(axis=1).min()) / max(1, n - 2 * f - 1)
@@ -44,8 +44,8 @@ class FangKrum(Attack):
 
     .. math:: b = -\lambda s, \qquad s = \operatorname{sign}(R(x_1, \ldots, x_n))
 
-    All f rows are equal. Lambda starts at the bound of the paper's theorem and is halved until the target returns a
-    Byzantine row.
+    All f updates are equal. Lambda starts at the bound of the paper's theorem and is halved until the target returns a
+    Byzantine update.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class FangKrum(Attack):
     floor: float = field(default=1e-5, kw_only=True)
     budget: int = field(default=0, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rule"
+    needs: ClassVar[str] = "the honest updates and the server's rule"
 
     def __post_init__(self) -> None:
         check_fraction("FangKrum", "floor", self.floor)

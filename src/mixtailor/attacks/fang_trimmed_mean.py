@@ -16,7 +16,7 @@ __all__ = ["FangTrimmedMean"]
 
 @dataclass(frozen=True)
 class FangTrimmedMean(Attack):
-    r"""In each coordinate beyond all honest rows, on the side against the honest result.
+    r"""In each coordinate beyond all honest updates, on the side against the honest result.
 
     .. math:: b_j \in [\min_i x_{ij} - \text{gap}, \min_i x_{ij}] \text{ where } s_j \ge 0, \qquad
               b_j \in [\max_i x_{ij}, \max_i x_{ij} + \text{gap}] \text{ where } s_j < 0
@@ -50,7 +50,7 @@ class FangTrimmedMean(Attack):
     b: float = field(default=2.0, kw_only=True)
     target: Rule | None = field(default=None, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows' extreme values"
+    needs: ClassVar[str] = "the honest updates' extreme values"
 
     def __post_init__(self) -> None:
         if isinstance(self.b, bool) or not isinstance(self.b, (int, float)) or not 1.0 < self.b < float("inf"):

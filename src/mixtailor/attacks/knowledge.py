@@ -33,7 +33,7 @@ class Knowledge(ABC):  # noqa: B024  # every level limits one of two things and 
     """What an attacker knows, of the rows and of the server. ``knowledge | attack`` is an attack.
 
     Laws: `seen` gives no more than the scene holds; `known` changes nothing of an attack but its target. An attack that
-    is given no level sees all honest rows and knows of its target what the target object holds.
+    is given no level sees all honest updates and knows of its target what the target object holds.
     """
 
     def seen(self, scene: Scene, attack: Attack) -> Scene:
@@ -91,7 +91,7 @@ class Sees(Knowledge):
 
     Examples
     --------
-    With f = 1 and k = 2 the attacker takes the mean of its own and the first honest row, 1.0, for the third.
+    With f = 1 and k = 2 the attacker takes the mean of its own and the first honest update, 1.0, for the third.
 
     >>> from mixtailor.attacks import Tailored
     >>> (Sees(2) | Tailored(epsilon=1.0))(np.array([[2.0], [9.0]]), f=1, own=np.array([[0.0]]))
@@ -125,8 +125,8 @@ class Sees(Knowledge):
 class Oblivious(Knowledge):
     """Nothing but the attacker's own correct rows, which it takes for the honest ones.
 
-    An attack that tries a target needs n - f rows to try it with: for it, the others are the mean of its own, as with
-    ``Sees(k=f)``.
+    An attack that tries a target needs n - f updates to try it with: for it, the others are the mean of its own, as
+    with ``Sees(k=f)``.
 
     Examples
     --------

@@ -23,8 +23,8 @@ class Leeway(Attack):
     .. math:: b = \mu + \gamma e_j, \qquad \gamma \text{ the largest with } R(x_1, \ldots, b)_j \text{ moved by }
               \ge \gamma / 2
 
-    A distance in d dimensions is large between honest rows, of the order of :math:`\sigma d^{1/p}`, and all of it can
-    be spent in one coordinate. Bulyan was made against this.
+    A distance in d dimensions is large between honest updates, of the order of :math:`\sigma d^{1/p}`, and all of it
+    can be spent in one coordinate. Bulyan was made against this.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Leeway(Attack):
     target: Rule | None = field(default=None, kw_only=True)
     budget: int = field(default=40, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rule"
+    needs: ClassVar[str] = "the honest updates and the server's rule"
 
     def __post_init__(self) -> None:
         check_count("Leeway", "coordinate", self.coordinate, 0)

@@ -91,7 +91,7 @@ class LineSearch(Attack):
     objective: Literal["inner", "distance"] = field(default="inner", kw_only=True)
     against: Against = field(default="pool", kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rule"
+    needs: ClassVar[str] = "the honest updates and the server's rule"
 
     def __post_init__(self) -> None:
         if not isinstance(self.attack, Linear):

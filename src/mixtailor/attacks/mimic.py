@@ -21,13 +21,13 @@ class Mimic(Attack):
 
     .. math:: b = x_{i^*}, \qquad i^* = \arg\max_i | z^T (x_i - \mu) |
 
-    with z the direction in which the honest rows vary most. No row is wrong, so that no rule can object; where workers'
-    data differ, one worker's data count f + 1 times.
+    with z the direction in which the honest updates vary most. No row is wrong, so that no rule can object; where
+    workers' data differ, one worker's data count f + 1 times.
 
     Parameters
     ----------
     worker : int, optional
-        Always copy this honest row, instead of the one that stands out.
+        Always copy this honest update, instead of the one that stands out.
     rounds : int
         With a state, z is learnt over so many rounds, and then the same worker is copied for ever.
 
@@ -50,7 +50,7 @@ class Mimic(Attack):
     worker: int | None = field(default=None, kw_only=True)
     rounds: int = field(default=50, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows"
+    needs: ClassVar[str] = "the honest updates"
 
     def __post_init__(self) -> None:
         if self.worker is not None:

@@ -13,12 +13,12 @@ __all__ = ["MinMax"]
 
 @dataclass(frozen=True)
 class MinMax(Away):
-    r"""As far from the honest mean as keeps the rows within the honest rows' own largest distance.
+    r"""As far from the honest mean as keeps the rows within the honest updates' own largest distance.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \max_i \lVert b - x_i \rVert
               \le \max_{i, j} \lVert x_i - x_j \rVert \}
 
-    All f rows are equal. Needs no knowledge of the server's rule.
+    All f updates are equal. Needs no knowledge of the server's rule.
 
     Parameters
     ----------

@@ -11,12 +11,12 @@ __all__ = ["MinSum"]
 
 @dataclass(frozen=True)
 class MinSum(Away):
-    r"""As far from the honest mean as keeps the sum of squared distances within the honest rows' own largest.
+    r"""As far from the honest mean as keeps the sum of squared distances within the honest updates' own largest.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \sum_i \lVert b - x_i \rVert^2
               \le \max_i \sum_j \lVert x_i - x_j \rVert^2 \}
 
-    All f rows are equal. Needs no knowledge of the server's rule.
+    All f updates are equal. Needs no knowledge of the server's rule.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class NonFinite(Attack):
     Notes
     -----
     One NaN makes an average NaN, and makes a sort do what it likes: several published rules return NaN, or the
-    Byzantine row. In layers of several types, "huge" is the largest number of the narrowest.
+    Byzantine update. In layers of several types, "huge" is the largest number of the narrowest.
     """
 
     value: Literal["nan", "inf", "-inf", "huge"] = "nan"

@@ -26,7 +26,7 @@ Form = Literal["equal", "separate"]
 
 _NO_DIRECTION = "{!r} needs a result without attack that is not zero: there is no opposite direction."
 _LEAST = 1e-3  # the smallest lambda that is tried
-_STEP = 0.1  # of the first moves, in units of the honest rows' distance to their mean
+_STEP = 0.1  # of the first moves, in units of the honest updates' distance to their mean
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OptimalTailored(Attack):
     target : Rule
         The rule that the server uses; of a MixTailor, one rule is drawn by the attacker.
     rows : {"equal", "separate"}
-        All Byzantine rows alike (the paper's suboptimal attack), or each its own.
+        All Byzantine updates alike (the paper's suboptimal attack), or each its own.
     k : int, optional
         How many rows are known, own ones included; the others are taken for the mean of those. All by default.
     model : update, optional
@@ -74,13 +74,13 @@ class OptimalTailored(Attack):
     -----
     `craft` reports lambda, the angle between the result and g, whether it is feasible, and the number of rule
     evaluations, all as the attacker sees them: with partial knowledge the server has other rows. ``k=k`` is
-    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest rows, and a simulation
-    computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are the eight
-    forms of the paper's appendix.
+    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest updates, and a
+    simulation computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are
+    the eight forms of the paper's appendix.
 
-    Equal rows are not always the best against Krum: where an honest row that competes with them has a Byzantine row
-    among its neighbours, a second Byzantine row that steps away from it raises its score to first order, at a cost of
-    second order.
+    Equal rows are not always the best against Krum: where an honest update that competes with them has a Byzantine
+    update among its neighbours, a second Byzantine update that steps away from it raises its score to first order, at a
+    cost of second order.
 
     References
     ----------
@@ -99,7 +99,7 @@ class OptimalTailored(Attack):
     highest: float = field(default=1e4, kw_only=True)
     directions: int = field(default=6, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows, or some of them, and the server's rule"
+    needs: ClassVar[str] = "the honest updates, or some of them, and the server's rule"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):

@@ -50,7 +50,7 @@ class PoolAttack(Attack):
     problem : {"P1", "P2", "P3"}
         Which problem of the paper's appendix.
     eps : float
-        The least distance between two Byzantine rows, for P1 and P2; 0 for no filter.
+        The least distance between two Byzantine updates, for P1 and P2; 0 for no filter.
     budget : int
         How many candidates to try on P3's line. P1 and P2 then try as many others, starts included.
     starts : sequence of Attack, optional
@@ -76,7 +76,7 @@ class PoolAttack(Attack):
     evaluations. The value is never above that of a start, made feasible; without a filter, P1 with the same budget is
     never above P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
     :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
-    honest rows.
+    honest updates.
 
     References
     ----------
@@ -92,7 +92,7 @@ class PoolAttack(Attack):
     directions: int = field(default=3, kw_only=True)
     groups: int = field(default=2, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rules"
+    needs: ClassVar[str] = "the honest updates and the server's rules"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):

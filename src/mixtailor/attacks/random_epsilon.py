@@ -46,7 +46,7 @@ class RandomEpsilon(Attack):
     epsilons: tuple[float, ...] = (0.1, 10.0)
     scale: Scale = field(default="mean", kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows"
+    needs: ClassVar[str] = "the honest updates"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilons", check_epsilons("RandomEpsilon", self.epsilons))

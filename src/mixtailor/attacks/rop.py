@@ -26,7 +26,7 @@ class ROP(Attack):
     .. math:: b = \pi a + (1 - \pi) \mu + z \left( \sin\theta \frac{p}{\lVert p \rVert}
               + \cos\theta \frac{r}{\lVert r \rVert} \right)
 
-    All f rows are equal. Rules that clip around their last result do not see a step that is orthogonal to it.
+    All f updates are equal. Rules that clip around their last result do not see a step that is orthogonal to it.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ROP(Attack):
     location: float = field(default=1.0, kw_only=True)
     history: float = field(default=0.9, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's last result"
+    needs: ClassVar[str] = "the honest updates and the server's last result"
     remembers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class SubsampleMimic(Attack):
     epsilons: tuple[float, ...] = (0.1, 0.5, 1.0, 10.0)
     draws: int = field(default=16, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows and the server's rule"
+    needs: ClassVar[str] = "the honest updates and the server's rule"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Rule):

@@ -15,12 +15,12 @@ Scale = Literal["mean", "sum/f"]
 
 @dataclass(frozen=True)
 class Tailored(Linear):
-    r"""Minus epsilon times the mean of the honest rows.
+    r"""Minus epsilon times the mean of the honest updates.
 
     .. math:: b = -\frac{\epsilon}{n - f} \sum_{i \text{ honest}} x_i
 
-    All f rows are equal. A small epsilon brings them near the honest rows, where Krum may choose one; a large one moves
-    averages and medians.
+    All f updates are equal. A small epsilon brings them near the honest updates, where Krum may choose one; a large one
+    moves averages and medians.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Tailored(Linear):
     epsilon: float = 0.1
     scale: Scale = field(default="mean", kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows"
+    needs: ClassVar[str] = "the honest updates"
 
     def __post_init__(self) -> None:
         check_positive("Tailored", "epsilon", self.epsilon)

@@ -69,7 +69,7 @@ def check_target(attack: object, target: Rule | None, n: int) -> Rule:
 class Trials:
     """Candidate rows tried on the rules of a target. One is made each round.
 
-    Distances between honest rows are computed once and shared by all candidates; those to the candidates come from
+    Distances between honest updates are computed once and shared by all candidates; those to the candidates come from
     n-space where p = 2 and the candidates are combinations of known rows, from one pass for all norms otherwise.
     Equal rules of a pool are computed once, and every evaluation of a rule is counted. A rule that uses randomness gets
     the same for all candidates, drawn by the attacker: the server's is not known.
@@ -80,7 +80,7 @@ class Trials:
         A rule, a MixTailor, or a rule with a memory, whose content the attacker knows.
     scene : Scene
     reference : Point, optional
-        What results are compared with; the mean of the honest rows by default.
+        What results are compared with; the mean of the honest updates by default.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Trials:
         return self.rules[int(self.scene.random.choice(len(self.rules), p=np.array(self.shares)))]
 
     def unattacked(self, rule: Rule | None = None) -> Point:
-        """The rule's result without an attack: on own and honest rows together, or on the honest rows."""
+        """The rule's result without an attack: on own and honest updates together, or on the honest updates."""
         everyone = self.scene.everyone()
         view = everyone.take(np.arange(everyone.n), shared=True)
         view.call = self._call()
@@ -139,7 +139,7 @@ class Trials:
             return self._decide(view, rule or self.rules[0])
 
     def result(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
-        """The rule's result when the points join the honest rows."""
+        """The rule's result when the points join the honest updates."""
         self.evaluations += 1
         with _quietly():
             return self._decide(self._beside(points), rule or self.rules[0])
@@ -169,7 +169,7 @@ class Trials:
         """Results against the reference: those of one geometry together, since that is a matter of n numbers."""
         reference = self.reference
         if self._view is not None and isinstance(reference, Combination) and reference.updates is self.honest:
-            # The honest rows come first in the view, where results and reference share one geometry.
+            # The honest updates come first in the view, where results and reference share one geometry.
             view = self._view[1]
             reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
         basis = reference.updates.basis

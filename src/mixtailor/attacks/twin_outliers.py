@@ -20,7 +20,7 @@ class TwinOutliers(Attack):
 
     .. math:: b = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}
 
-    with the spread the median distance between honest rows. Bulyan picks rows by Krum until 2f of them are left. The
+    with the spread the median distance between honest updates. Bulyan picks rows by Krum until 2f of them are left. The
     last pick is made among so few rows that Krum compares each with f - 1 neighbours, or with one, and identical rows
     have f - 1 neighbours at distance zero: one of them is picked. The mean around the median leaves it out; the
     plain mean as second phase follows it without bound.
@@ -45,7 +45,7 @@ class TwinOutliers(Attack):
 
     distance: float = field(default=1e6, kw_only=True)
 
-    needs: ClassVar[str] = "the honest rows' mean and spread"
+    needs: ClassVar[str] = "the honest updates' mean and spread"
 
     def __post_init__(self) -> None:
         check_positive("TwinOutliers", "distance", self.distance)

@@ -25,7 +25,7 @@ class Zero(Attack):
 
     Notes
     -----
-    It slows averages down, and where honest rows are short and scattered, Krum chooses it.
+    It slows averages down, and where honest updates are short and scattered, Krum chooses it.
     """
 
     needs: ClassVar[str] = "nothing"

@@ -116,7 +116,7 @@ def without(arrival: Arrival, faults: Mapping[int, str]) -> Arrival:
 
 
 def check_folder_out(out: Path) -> None:
-    """Refuse before anything is computed what could not be written after it."""
+    """Before anything is computed, refuse an output that could not be written."""
     if out.suffix in (".safetensors", ".npy", ".npz", ".pt", ".pth", ".bin"):
         refuse(f"The result of folders is a folder, with its configuration, and {out.name!r} is the name of a file.")
     if out.exists() or out.is_symlink():

@@ -34,7 +34,7 @@ __all__ = [
 Out = Annotated[Path, typer.Option(help="Where results go; runs that are complete there are not repeated.")]
 Jobs = Annotated[int, typer.Option(help="How many processes; -1 is one for each core.")]
 Backend = Annotated[
-    str, typer.Option(help="joblib's: loky, multiprocessing, sequential; on a connected cluster dask or ray.")
+    str, typer.Option(help="Of joblib: loky, multiprocessing, sequential; on a connected cluster dask or ray.")
 ]
 Data = Annotated[
     Path | None, typer.Option(help="The folder of data files; else MIXTAILOR_DATA, else the user's cache.")

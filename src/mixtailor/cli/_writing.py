@@ -25,7 +25,7 @@ _SAFETENSORS = {
 
 
 def check_out(out: Path, inputs: Collection[Path]) -> None:
-    """Refuse before anything is computed what could not be written after it."""
+    """Before anything is computed, refuse an output that could not be written."""
     if out.suffix.lower() not in SUFFIXES:
         refuse(f"The result needs a name that ends in {', '.join(SUFFIXES)} and got {out.name!r}.")
     if not out.parent.is_dir():
@@ -39,7 +39,7 @@ def check_out(out: Path, inputs: Collection[Path]) -> None:
 
 
 def _same(path: Path, out: Path) -> bool:
-    """Whether two paths lead to one file, by whatever links; what cannot be looked at is nothing that is replaced."""
+    """Whether two paths lead to the same file, links included; False if one of them cannot be read."""
     try:
         return path.samefile(out)
     except (OSError, ValueError):

@@ -43,7 +43,7 @@ def command(
         Path | None, typer.Option(help="A base model: differences to it are aggregated and added back.")
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="What you trust, for rules that need one: fltrust, centered_clipping.")
+        Path | None, typer.Option(help="An update that you trust, for fltrust and centered_clipping.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the rule: --set p=3")

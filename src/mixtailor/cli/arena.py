@@ -57,7 +57,9 @@ def command(
     misdeclared: Annotated[
         bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
-    halving: Annotated[bool, typer.Option(help="Give most seeds to each rule's worst attacks, or all to all.")] = True,
+    halving: Annotated[
+        bool, typer.Option(help="Give most seeds to each rule's worst attacks, or run all on all seeds.")
+    ] = True,
     out: _training.Out = Path("results"),
     scale: _training.Scale = 1.0,
     seeds: _training.Seeds = None,
@@ -151,7 +153,7 @@ def _written(partition: str) -> dict[str, Any]:
 
 
 def _unusual(others: dict[str, Any]) -> list[str]:
-    """What of these options is not as it mostly is, for the folder's name: results of other settings stay apart."""
+    """The options that differ from their defaults, for the folder's name: each setting has its own results."""
     words = ["-".join(str(item) for item in others["partition"].values())] if others["partition"] != _IID else []
     words += [f"identities-{others['identities']}"] if others["identities"] != "fixed" else []
     return words + ([f"participation-{others['participation']:g}"] if others["participation"] != 1.0 else [])

@@ -13,7 +13,9 @@ EXAMPLE = 'mixtailor bench --n 20 --d 100000 --f 3 --rules "krum,nnm >> trimmed_
 def command(
     n: Annotated[int, typer.Option("--n", min=3, help="How many rows there are.")] = 12,
     d: Annotated[int, typer.Option("--d", min=1, help="How many coordinates each has.")] = 1_000_000,
-    f: Annotated[int, typer.Option("--f", min=0, help="How many rows may be Byzantine, and are.")] = 2,
+    f: Annotated[
+        int, typer.Option("--f", min=0, help="How many of the rows are Byzantine, and the f of the rules.")
+    ] = 2,
     rules: Annotated[
         str | None, typer.Option(help='By name, separated by commas; "nnm >> krum(p=3)" is one. Else a choice of them.')
     ] = None,

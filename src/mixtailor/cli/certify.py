@@ -38,8 +38,10 @@ def command(
         str, typer.Option(help="By their names in the arena, separated by commas; best response is the strongest.")
     ] = "tailored 0.1,tailored 10,ALIE 1.5",
     each: Annotated[bool, typer.Option("--each", help="Also a table of every rule under every attack.")] = False,
-    confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
-    preset: Annotated[str, typer.Option(help="What is trained to record states: digits, mnist, cifar10.")] = "digits",
+    confidence: Annotated[float, typer.Option(help="The confidence of each interval by itself.")] = 0.95,
+    preset: Annotated[
+        str, typer.Option(help="The data to train on, to record states: digits, mnist, cifar10.")
+    ] = "digits",
     states: _training.States = 4,
     resamples: _training.Resamples = 10,
     out: _training.Out = Path("results"),

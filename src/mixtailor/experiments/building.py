@@ -169,7 +169,7 @@ def simulation_of(
         rollback=None if config.rollback is None else Rollback(config.rollback),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
-        **({} if filming is None else {"frames": filming}),
+        frames=filming or 0,
     )
 
 

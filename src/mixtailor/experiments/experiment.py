@@ -50,7 +50,7 @@ class Entry:
 
 
 class Panel(BaseModel):
-    """A part of the picture: a title, and what its runs have that others have not."""
+    """A panel: a title, and the settings that distinguish its runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -220,7 +220,7 @@ class Experiment(BaseModel):
 
 @dataclass
 class Expanded:
-    """The runs of an experiment, and the sentences of those that n and f forbid."""
+    """The runs of an experiment, and the errors of those that n and f do not allow."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)

@@ -23,7 +23,9 @@ def read_journal(folder: Path) -> tuple[dict[str, Any], str, dict[str, Any], lis
     was suspected. A last line that was cut off is left out.
     """
     lines = _lines(folder / FILE)
-    title, values, rounds = folder.name, {}, {}
+    title = folder.name
+    values: dict[int, dict[str, float]] = {}
+    rounds: dict[int, dict[str, Any]] = {}
     for line in lines:
         if "title" in line:
             title = str(line["title"])

@@ -230,7 +230,7 @@ def _index(folder: Path) -> dict[str, Any]:
 
 
 def _is_entry(entry: object) -> bool:
-    """A hash is the name of a folder: nothing else may be."""
+    """Refuse what is not a hash: it becomes the name of a folder."""
     if not isinstance(entry, dict) or not {"panel", "rule", "attack", "setting", "hash", "config"} <= set(entry):
         return False
     name, config = entry["hash"], entry["config"]

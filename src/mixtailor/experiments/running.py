@@ -311,7 +311,7 @@ def _tracked(name: str, folder: Path, title: str) -> Iterator[Tracker]:
 
 
 def is_complete(folder: str | os.PathLike[str]) -> bool:
-    """Whether the run that leaves its files in the folder was made to its end."""
+    """Whether the run in this folder is complete."""
     return _complete(Path(folder)) is not None
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "MAXIMUM",
     "PRODUCT",
     "dots_about",
+    "grow",
     "one_pair",
     "pairs_of_rows",
     "places_and_point",
@@ -35,7 +36,7 @@ __all__ = [
 MAXIMUM, PRODUCT, ANY, EVERY = 0, -1, -2, 1000
 
 
-def _grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
+def grow(term: int, p: Any, x: Lanes, y: Lanes, totals: Sequence[Lanes]) -> list[Lanes]:
     """The totals with what one pair of registers adds to them."""
     if term == PRODUCT:
         return [x.times_plus(y, totals[0])]
@@ -91,7 +92,7 @@ def _block(
         x = [read(row, step) for row in rows]
         y = [read(row, step) for row in others] or x
         for (a, b), total in totals.items():
-            grown = _grow(term, p, x[a], y[b], [each.get() for each in total])
+            grown = grow(term, p, x[a], y[b], [each.get() for each in total])
             for each, value in zip(total, grown, strict=True):
                 each.set(value)
     for (a, b), total in totals.items():

@@ -10,8 +10,9 @@ Every statistic returns whether all entries of all rows are finite; if not, its 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from mixtailor.kernels.statistics import (
     plan,
     sort_tile,
 )
+from mixtailor.kernels.subsets import FEWEST, codes_of, means_of_subsets
 
 __all__ = ["around", "median", "sign_vote", "trimmed_mean"]
 
@@ -143,19 +145,47 @@ def _rounded(kind: int, like: NDArray[Any]) -> NDArray[Any]:
     return _WIDE if kind == AROUND else like
 
 
+class _Plan(NamedTuple):
+    """How rows are mixed: the distinct ones, which of them each row is, and the subsets that they are means of."""
+
+    weights: NDArray[np.float64]
+    alike: NDArray[np.int64]
+    subsets: tuple[NDArray[np.uint8], NDArray[np.float64]] | None
+
+
+_plans: dict[int, tuple[weakref.ref[Any], _Plan]] = {}
+
+
+def _plan(mixing: NDArray[np.float64]) -> _Plan:
+    """Made once for all blocks, if the array is read-only: with a thousand rows it takes as long as mixing a block."""
+    known = _plans.get(id(mixing))
+    if known is not None and known[0]() is mixing:
+        return known[1]
+    kept, alike = distinct(mixing)
+    weights = np.ascontiguousarray(mixing[kept], np.float64)
+    plan = _Plan(weights, alike, codes_of(weights) if mixing.shape[1] >= FEWEST else None)
+    if not mixing.flags.writeable:
+        key = id(mixing)
+        _plans[key] = weakref.ref(mixing, lambda _: _plans.pop(key, None)), plan
+    return plan
+
+
 def _columns(rows: Rows, kind: int, trim: int, keep: int, out: Any, mixing: NDArray[np.float64] | None) -> bool:
     addresses, like, width = rows
-    count, weights, alike, work = addresses.size, UNMIXED, _NOBODY, like
+    count, weights, alike, subsets, work = addresses.size, UNMIXED, _NOBODY, None, like
     if mixing is not None:
         # Nearest-neighbour mixing makes the same row many times: each is mixed once.
-        kept, alike = distinct(mixing)
-        count, weights, work = len(mixing), np.ascontiguousarray(mixing[kept], np.float64), _rounded(kind, like)
+        weights, alike, subsets = _plan(mixing)
+        count, work = len(mixing), _rounded(kind, like)
     if count <= FEW and width >= LONG:
         network = _in_registers(count, kind, trim, keep, int(mixing is not None))
         return bool(network(addresses, like, width, weights, alike, work, out))
     if mixing is not None:
         mixed = np.empty((len(weights), width), work.dtype)
-        good = combine(addresses, like, width, weights, mixed)
+        if subsets is None:
+            good = combine(addresses, like, width, weights, mixed)
+        else:
+            good = means_of_subsets(addresses, like, width, weights, *subsets, mixed)
         places = mixed.ctypes.data + mixed.strides[0] * alike
         answer = np.empty(width, mixed.dtype)
         good = good and _columns((places, mixed[0, :0], width), kind, trim, keep, answer, None)

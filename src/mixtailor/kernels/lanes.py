@@ -220,6 +220,11 @@ class Code:
         """The 64-bit integer at an address."""
         return self.builder.load(self.builder.inttoptr(address, _WORD.as_pointer()))
 
+    def byte(self, address: Any) -> Any:
+        """The byte at an address, as a 64-bit integer."""
+        pointer = self.builder.inttoptr(address, ir.IntType(8).as_pointer())
+        return self.builder.zext(self.builder.load(pointer), _WORD)
+
     def double(self, address: Any) -> Any:
         """The float64 at an address."""
         return self.builder.load(self.builder.inttoptr(address, _DOUBLE.as_pointer()))

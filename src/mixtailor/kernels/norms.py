@@ -31,7 +31,7 @@ from mixtailor.kernels.distances import aligned, edges, run_of, term_of
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import PER, places_of, vectors_of
 
-__all__ = ["added", "combination_norms", "has_kernel", "pair_norms", "point_norms"]
+__all__ = ["added", "combination_norms", "has_kernel", "pair_norms", "point_norms", "usual_exponent"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -52,7 +52,7 @@ def _largest(first: int, second: int, length: int, like: Any, room: Any) -> Any:
 
 
 @helper
-def _usual_exponent(places: Any, length: int, like: Any, before: int, largest: Any) -> int:
+def usual_exponent(places: Any, length: int, like: Any, before: int, largest: Any) -> int:
     """The power of two above the usual largest difference: the median over neighbouring rows that are not equal."""
     rows = places.size
     count = 0
@@ -167,7 +167,7 @@ def _sums(term: int) -> Callable[..., bool]:
             for attempt in range(2):
                 if shift == LEAST or (attempt == 1 and 4 * count > rows * (rows - 1)):
                     before = shift
-                    shift = _usual_exponent(places, length, like, max(before, -200), alone[planes:])
+                    shift = usual_exponent(places, length, like, max(before, -200), alone[planes:])
                     if shift == before:
                         break
                 elif attempt == 1:

@@ -6,10 +6,11 @@ in memory, and `mixtailor.kernels.tensors` for torch tensors on a device.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from mixtailor._types import Array, Flags, Floats, Integers
 from mixtailor.kernels.columnwise import Statistic
+from mixtailor.kernels.panels import PairSums
 
 __all__ = ["Space"]
 
@@ -23,11 +24,25 @@ class Space(ABC, Generic[B]):
     non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
     """
 
+    has_panels: ClassVar[bool] = False  # whether it has `range_sums`, `add_pairs` and `listed_sums`, for float32 rows
+
     # Lengths.
 
     @abstractmethod
     def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
         """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
+
+    def range_sums(self, block: B, p: float, double: bool) -> Any:
+        """Sums of p-th powers of the differences of all pairs i < j: see `mixtailor.kernels.panels`."""
+        raise NotImplementedError
+
+    def add_pairs(self, block: B, sums: PairSums) -> None:
+        """As `range_sums`, for many rows: added to `sums`, by all threads."""
+        raise NotImplementedError
+
+    def listed_sums(self, block: B, first: Integers, second: Integers, p: float) -> Any:
+        """As `range_sums`, in float64, for the pairs listed."""
+        raise NotImplementedError
 
     @abstractmethod
     def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:

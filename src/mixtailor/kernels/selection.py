@@ -173,44 +173,86 @@ def _nearer(distances: Array, order: Array, gone: Array, i: int, j: int, skip: i
     return False
 
 
+@helper
+def _score(powers: Array, order: Array, gone: Array, i: int, last: int) -> float:
+    """The sum of a row's powers over the neighbours that are left, up to the place `last` of its order."""
+    score = 0.0
+    for k in range(1, last + 1):
+        if not gone[order[i, k]]:
+            score += powers[i, order[i, k]]
+    return score
+
+
 @kernel
+def _picks(distances: Array, powers: Array, order: Array, f: int, count: int) -> Array:
+    n = distances.shape[0]
+    rank = np.empty((n, n), np.int32)
+    for i in range(n):
+        for k in range(n):
+            rank[i, order[i, k]] = k
+    gone = np.zeros(n, np.bool_)
+    picks = np.empty(count, np.int64)
+    scores, wrong = np.empty(n), np.zeros(n)
+    last = np.empty(n, np.int64)  # the place of the farthest neighbour that counts
+    neighbours = max(1, n - f - 2)
+    for i in range(n):
+        last[i] = neighbours
+        scores[i] = _score(powers, order, gone, i, neighbours)
+    for step in range(count):
+        least = np.inf
+        for i in range(n):
+            if not gone[i]:
+                least = min(least, scores[i] + wrong[i])
+        best = -1
+        for i in range(n):
+            if gone[i] or scores[i] - wrong[i] > least:
+                continue
+            if wrong[i] > 0.0:
+                scores[i], wrong[i] = _score(powers, order, gone, i, last[i]), 0.0
+            if (
+                best < 0
+                or scores[i] < scores[best]
+                or (scores[i] == scores[best] and _nearer(distances, order, gone, i, best, neighbours))
+            ):
+                best = i
+        picks[step] = best
+        gone[best] = True
+        fewer = max(1, n - step - 1 - f - 2) < neighbours
+        neighbours = max(1, n - step - 1 - f - 2)
+        for i in range(n):
+            if gone[i]:
+                continue
+            counted = rank[i, best] <= last[i]
+            if fewer:
+                # Of one neighbour less, the one picked is it, or else the farthest.
+                if wrong[i] == 0.0:
+                    wrong[i] = 4.0 * n * 2.0**-53 * scores[i]
+                scores[i] -= powers[i, best] if counted else powers[i, order[i, last[i]]]
+                if not counted:
+                    last[i] -= 1
+            elif counted:
+                while last[i] < n - 1 and gone[order[i, last[i]]]:
+                    last[i] += 1
+                scores[i], wrong[i] = _score(powers, order, gone, i, last[i]), 0.0
+            while last[i] > 1 and gone[order[i, last[i]]]:
+                last[i] -= 1
+    return picks
+
+
 def krum_picks(distances: Array, f: int, power: float, count: int) -> Array:
     """Krum again and again on the rows still left: the `count` rows it picks, in order.
 
     Each score is the sum of distances, to a power, to the ``left - f - 2`` nearest others, at least one. With one
     neighbour, rows that are each other's nearest have equal scores: the further neighbours, compared one after another,
     decide then, and only if they are equal too, the lower row. (A sum over the further neighbours would depend on the
-    order of the rows where one of them is far away.) Rows of the distance matrix are sorted once; picked ones are
-    skipped.
+    order of the rows where one of them is far away.)
+
+    Rows of the distance matrix are sorted once. A pick takes one neighbour off every score, which is known up to
+    rounding by that; the scores that rounding could make the least are summed again. So a pick costs O(n), and all of
+    them O(n^2), unless many scores are nearly equal.
     """
-    n = distances.shape[0]
-    order = np.empty((n, n), np.int64)
-    own = np.empty(n)
-    for i in range(n):
-        for j in range(n):
-            own[j] = distances[i, j] if i != j else -1.0
-        copy(ranked(own, n), order[i], n)
-    gone = np.zeros(n, np.bool_)
-    picks = np.empty(count, np.int64)
-    for step in range(count):
-        neighbours = max(1, n - step - f - 2)
-        best = -1
-        least = np.inf
-        for i in range(n):
-            if gone[i]:
-                continue
-            score = 0.0
-            found = 0
-            for k in range(1, n):
-                j = order[i, k]
-                if gone[j]:
-                    continue
-                score += distances[i, j] ** power
-                found += 1
-                if found == neighbours:
-                    break
-            if best < 0 or score < least or (score == least and _nearer(distances, order, gone, i, best, neighbours)):
-                best, least = i, score
-        picks[step] = best
-        gone[best] = True
-    return picks
+    own = distances.copy()
+    own.flat[:: len(own) + 1] = -1.0
+    order = np.argsort(own, axis=1).astype(np.int32)
+    powers = distances * distances if power == 2.0 else distances**power
+    return _picks(distances, powers, order, f, count)

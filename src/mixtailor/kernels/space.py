@@ -14,7 +14,18 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array, Flags, Floats, Integers
-from mixtailor.kernels import columns, combinations, distances, moments, norms, products, sketches, threads, weighted
+from mixtailor.kernels import (
+    columns,
+    combinations,
+    distances,
+    moments,
+    norms,
+    panels,
+    products,
+    sketches,
+    threads,
+    weighted,
+)
 from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
@@ -96,6 +107,8 @@ def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
 class Numba(Space[Block]):
     """Blocks by address, computed by the numba kernels."""
 
+    has_panels = True
+
     # Lengths.
 
     def pair_lengths(self, block: Block, powers: Floats, raw: Flags) -> Floats:
@@ -131,6 +144,15 @@ class Numba(Space[Block]):
                     lengths[sound] = units * again ** (1.0 / p)
             found[first, second] = found[second, first] = lengths
         return found
+
+    def range_sums(self, block: Block, p: float, double: bool) -> Floats:
+        return panels.range_sums(block.addresses, block.like, block.width, p, double)
+
+    def add_pairs(self, block: Block, sums: panels.PairSums) -> None:
+        sums.add(block.addresses, block.like, block.width)
+
+    def listed_sums(self, block: Block, first: Integers, second: Integers, p: float) -> Floats:
+        return panels.listed_sums(block.addresses, block.like, block.width, first, second, p)
 
     def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()

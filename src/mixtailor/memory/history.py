@@ -130,17 +130,19 @@ class Recall:
     ----------
     lengths : array
         After `views`: each worker's squared length in the view where it is longest. The median in each view is 1.
+    widest : array
+        After `views`: the view in which workers spread most, n x n.
     """
 
     def __init__(self, history: History, workers: Sequence[str], *, suspects: bool = True) -> None:
         self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
         self._d = 0
-        self._sketches = self._means = self.lengths = np.zeros(0)
+        self._sketches = self._means = self.lengths = self.widest = np.zeros(0)
         self._weights: Floats | None = None
 
     def views(self, sketches: Floats, received: Sequence[int], d: int) -> Floats:
-        """The view of this round, and those of the time scales that tell more, V x n x n, the widest first."""
+        """The view of this round and those of the time scales that tell more, V x n x n."""
         self.history.check_length(d)
         self._d = d
         decays = np.array(self.history.decays)[:, None, None]
@@ -151,7 +153,8 @@ class Recall:
         means = decays * self._means + (1.0 - decays) * now
         found = np.stack([view_of(now), *(view_of(scale) for scale in means)])
         self.lengths = np.einsum("vii->vi", found).max(axis=0)
-        return telling(found)
+        kept, self.widest = telling(found)
+        return kept
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""

@@ -73,7 +73,7 @@ class Remembering(Around):
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
         views = self.recall.views(sketches, rows, updates.d)
         call = Call(updates.random, views=views)
-        seen = Updates.of(Matrix.of(embedded(views[0])), call)
+        seen = Updates.of(Matrix.of(embedded(self.recall.widest)), call)
         point = self.rule.decide(seen)
         weights = _weights_of(point)
         if weights is None:

@@ -8,8 +8,8 @@ from mixtailor.rules._spectra import largest_spread
 
 __all__ = ["embedded", "telling", "view_of"]
 
-# How much more than this round's view a remembered one must show. Chosen on digits, seeds 0 and 1: at 1 the noise of
-# the past decides where Byzantine identities change every round, at 1.8 slow attackers are found too late.
+# How much more than this round's view a remembered one must show to the filter. Chosen on digits, seeds 0 and 1: at 1
+# the noise of the past decides where Byzantine identities change every round, at 1.8 slow attackers are found too late.
 _MORE = 1.3
 
 
@@ -41,11 +41,12 @@ def view_of(sketches: Floats) -> Floats:
     return products
 
 
-def telling(views: Floats) -> Floats:
-    """This round's view, which is the first, and those of the past that tell clearly more: the widest of them first.
+def telling(views: Floats) -> tuple[Floats, Floats]:
+    """The views that a filter should look at, and the view in which workers spread most.
 
     Where workers have no steady habits, remembered deviations are noise, and to filter by them would protect whoever
-    sticks out in this round. So a remembered view counts only where its top eigenvalue is 1.3 times this round's.
+    sticks out in this round. So beside this round's view, which is the first, a remembered one counts only where its
+    top eigenvalue is 1.3 times this round's.
 
     Examples
     --------
@@ -53,13 +54,14 @@ def telling(views: Floats) -> Floats:
 
     >>> noise = np.eye(6)
     >>> steady = noise + 9.0 * np.outer([1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0])
-    >>> kept = telling(np.stack([noise, steady, noise]))
-    >>> len(kept), bool((kept[0] == steady).all())
+    >>> kept, widest = telling(np.stack([noise, steady, noise]))
+    >>> len(kept), bool((widest == steady).all())
     (2, True)
     """
-    spreads = [largest_spread(view, np.ones(len(view))).eigenvalue for view in views]
-    kept = [0, *(place for place in range(1, len(views)) if spreads[place] > _MORE * spreads[0])]
-    return views[sorted(kept, key=lambda place: -spreads[place])]
+    spreads = np.array([largest_spread(view, np.ones(len(view))).eigenvalue for view in views])
+    counts = spreads > _MORE * spreads[0]
+    counts[0] = True
+    return views[counts], views[int(spreads.argmax())]
 
 
 def embedded(view: Floats) -> Floats:

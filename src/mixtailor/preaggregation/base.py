@@ -11,6 +11,7 @@ from mixtailor.rules.part import Asks, Part
 from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.weighting import WEIGHTED, Weighting
 from mixtailor.updates import Point, Updates
+from mixtailor.updates.pairs import FEWEST
 
 if TYPE_CHECKING:
     from mixtailor.intake import Arrival
@@ -206,6 +207,8 @@ class Chain(Rule):
 
     def decide(self, updates: Updates) -> Point:
         promised, rule = self._seen(updates.n)
+        if updates.n >= FEWEST and 2.0 in self.before.asks().norms & rule.asks().norms:
+            updates.distances(2.0)  # those between mixed updates follow from these, and a second reading is saved
         prepared = self.before.prepare(updates)
         if prepared.n < promised:  # a filter removed updates that it does not promise to keep
             check_rows(rule, self.needs(), rule.min_rows(), prepared.n)

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_rows
-from mixtailor.kernels.selection import nearest
 from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.preaggregation.base import PreAggregation
 from mixtailor.rules.base import Rule
@@ -65,10 +64,7 @@ class NNM(PreAggregation):
         n = updates.n
         if n <= self.f:
             check_rows(self, "n >= f + 1", self.f + 1, n)
-        weights = np.zeros((n, n))
-        neighbours = nearest(updates.distances(self.p), n - self.f)
-        weights[np.arange(n)[:, None], neighbours] = 1.0 / (n - self.f)
-        return updates.mix(weights)
+        return updates.mix(updates.nearest(n - self.f, self.p) / (n - self.f))
 
     def takes_weights(self) -> bool:
         return True

@@ -29,7 +29,7 @@ def player(charts: Iterable[tuple[str, Sequence[Result]]], most: int = MOST) -> 
     most : int
         How many characters of JSON there may be.
     """
-    scenes = []
+    scenes: list[dict[str, Any]] = []
     for title, runs in charts:
         # Under a server that knows who is Byzantine there is nothing to see: no attack changes what it does.
         filmed = [run for run in sorted(runs, key=lambda run: run.seed) if run.frames and _decides(run)]

@@ -144,7 +144,7 @@ def summary(results: Results) -> dict[str, Any]:
     times = _times(results)
     beside = [{**number.model_dump(), "ours": ours} for number, ours in numbers_beside(results)]
     known = {name: {"colour": look.colour, "dash": look.dash} for name, look in looks(results).items()}
-    played = player((item["short"], chart.runs) for item, chart in zip(shown, made, strict=True))
+    played = player((str(item["short"]), chart.runs) for item, chart in zip(shown, made, strict=True))
     whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),

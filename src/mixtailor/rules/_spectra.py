@@ -1,5 +1,6 @@
 """The direction in which rows spread most, in n-space: what CAF and DnC look at."""
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from mixtailor._types import Floats
 from mixtailor.updates import Updates
 
-__all__ = ["Spread", "filtered", "largest_spread", "products_about_medoid"]
+__all__ = ["Spread", "filtered", "largest_eigenvalue", "largest_spread", "products_about_medoid"]
 
 _LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
 
@@ -18,6 +19,7 @@ class Spread(NamedTuple):
     eigenvalue: float
     projections: Floats  # of the rows on the direction, from the medoid, in any unit and either sign
     centre: float  # of the weighted mean, in the same unit
+    vector: Floats  # the eigenvector: weights on the rows, times the roots of their shares
 
     @property
     def deviations(self) -> Floats:
@@ -30,21 +32,25 @@ def products_about_medoid(updates: Updates) -> Floats:
     return updates.about_medoid()[1]
 
 
-def largest_spread(products: Floats, weights: Floats) -> Spread:
+def largest_spread(products: Floats, weights: Floats, start: Floats | None = None) -> Spread:
     r"""The top of the spectrum of :math:`\sum_i w_i (x_i - \mu)(x_i - \mu)^T / \sum_i w_i`, about the weighted mean.
 
     The n x n matrix of inner products of the rows :math:`\sqrt{w_i / \sum w} (x_i - \mu)` has the same non-zero
     eigenvalues, and its eigenvectors hold the weights on these rows that make the directions. The projections are taken
-    from the medoid and not from the mean, which a far row takes along with it.
+    from the medoid and not from the mean, which a far row takes along with it. `start` is a direction to begin the
+    search with, as weights on the rows.
     """
     share = weights / weights.sum()
     root = np.sqrt(share)
     mixed = products @ share
-    centred = products - mixed[:, None] - mixed[None, :] + share @ mixed
-    eigenvalue, vector = _top(root[:, None] * centred * root[None, :])
+    if len(products) < _LANCZOS_FROM:
+        centred = products - mixed[:, None] - mixed[None, :] + share @ mixed
+        eigenvalue, vector = _top(root[:, None] * centred * root[None, :])
+    else:
+        eigenvalue, vector = _top_of_many(products, root, mixed, float(share @ mixed), start)
     direction = root * vector
     projections = products @ (direction - share * direction.sum())
-    return Spread(eigenvalue, projections, float(share @ projections))
+    return Spread(eigenvalue, projections, float(share @ projections), vector)
 
 
 def filtered(views: Floats, f: int) -> tuple[Floats, int]:
@@ -61,8 +67,11 @@ def filtered(views: Floats, f: int) -> tuple[Floats, int]:
     n = views.shape[-1]
     weights = np.ones(n)
     best, least, iterations = weights, np.inf, 0
+    starts: list[Floats | None] = [None] * len(views)
     while True:
-        spread = max((largest_spread(view, weights) for view in views), key=lambda found: found.eigenvalue)
+        spreads = [largest_spread(view, weights, start) for view, start in zip(views, starts, strict=True)]
+        starts = [found.vector for found in spreads]
+        spread = max(spreads, key=lambda found: found.eigenvalue)
         if spread.eigenvalue < least:
             best, least = weights, spread.eigenvalue
         deviations = np.where(weights > 0.0, spread.deviations, 0.0)
@@ -76,19 +85,48 @@ def filtered(views: Floats, f: int) -> tuple[Floats, int]:
             return best, iterations
 
 
+def largest_eigenvalue(matrix: Floats) -> float:
+    """The largest eigenvalue of a symmetric matrix, to rounding."""
+    if len(matrix) >= _LANCZOS_FROM and matrix.any():
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+        begin = matrix[:, int(np.diag(matrix).argmax())]
+        with contextlib.suppress(ArpackNoConvergence):
+            return float(eigsh(matrix, k=1, which="LA", v0=begin, return_eigenvectors=False)[-1])
+    return float(np.linalg.eigvalsh(matrix)[-1])
+
+
 def _top(matrix: Floats) -> tuple[float, Floats]:
     """The largest eigenvalue and its eigenvector."""
     largest = float(np.abs(matrix).max())
     if largest == 0.0:
         return 0.0, np.zeros(len(matrix))
-    unit = matrix / largest
-    if len(matrix) >= _LANCZOS_FROM:
-        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+    values, vectors = np.linalg.eigh(matrix / largest)
+    return max(0.0, float(values[-1])) * largest, vectors[:, -1]
 
-        try:  # started at the row that spreads most: the same result each time
-            values, vectors = eigsh(unit, k=1, which="LA", v0=unit[:, int(np.argmax(np.diag(unit)))])
-        except ArpackNoConvergence:
-            values, vectors = np.linalg.eigh(unit)
-    else:
-        values, vectors = np.linalg.eigh(unit)
+
+def _top_of_many(
+    products: Floats, root: Floats, mixed: Floats, square: float, start: Floats | None
+) -> tuple[float, Floats]:
+    """As `_top`, of the centred matrix, which is not formed: the iteration takes products with vectors alone."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    n, spreads = len(products), root * root * (np.diag(products) - 2.0 * mixed + square)
+    largest = float(spreads.max())
+    if largest <= 0.0:
+        return 0.0, np.zeros(n)
+
+    def times(vector: Floats) -> Floats:
+        weighted = root * vector.ravel()
+        total = weighted.sum()
+        moved: Floats = products @ weighted - mixed * total + (square * total - mixed @ weighted)
+        return root * moved / largest
+
+    # From the row that spreads most, the same each time: a start that is orthogonal to the direction never finds it.
+    begin = np.zeros(n) if start is None else start.copy()
+    begin[int(spreads.argmax())] += 1.0
+    try:
+        values, vectors = eigsh(LinearOperator((n, n), times, dtype=np.float64), k=1, which="LA", v0=begin, tol=1e-12)
+    except ArpackNoConvergence:
+        values, vectors = np.linalg.eigh(np.stack([times(row) for row in np.eye(n)]))
     return max(0.0, float(values[-1])) * largest, vectors[:, -1]

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mixtailor._checks import refuse
-from mixtailor.kernels.selection import by_neighbours
 from mixtailor.rules._neighbours import check_krum_share, norm_factor, weighted_scores
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
@@ -77,7 +76,7 @@ class Krum(Rule):
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for, with one neighbour at least.
         neighbours = max(1, updates.n - self.f - 2)
-        order, scores = by_neighbours(updates.distances(self.p), neighbours, self.power)
+        order, scores = updates.by_neighbours(neighbours, self.power, self.p)
         return updates.row(order[0], scores=scores)
 
     def takes_weights(self) -> bool:

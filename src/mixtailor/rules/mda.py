@@ -125,6 +125,8 @@ def coverable(conflicts: Conflicts, f: int, budget: Budget) -> bool:
     degrees = conflicts.sum(axis=1)
     if f <= 0 or not degrees.any():
         return f >= 0 and not degrees.any()
+    if not degrees.all():  # rows without conflict have no say, and of many rows most are such
+        conflicts, degrees = _without(conflicts, degrees == 0), degrees[degrees > 0]
     if 2 * np.sort(degrees)[-f:].sum() < degrees.sum():  # f rows cannot end as many conflicts
         return False
     single = np.nonzero(degrees == 1)[0]
@@ -142,6 +144,7 @@ def first_without(conflicts: Conflicts, f: int, budget: Budget) -> Integers:
     """The lexicographically first n - f rows without conflict; there must be some."""
     n = len(conflicts)
     gone = np.zeros(n, np.bool_)
+    busy = conflicts.any(axis=1)
     kept: list[int] = []
     for row in range(n):
         if len(kept) == n - f:
@@ -149,7 +152,11 @@ def first_without(conflicts: Conflicts, f: int, budget: Budget) -> Integers:
         if gone[row]:
             continue
         leaving = gone | conflicts[row]
-        later = ~leaving & (np.arange(n) > row)
+        if not busy[row] or not (conflicts[row] & ~gone).any():
+            # In any set without conflict, a row that is in conflict with none can take the place of a later one.
+            kept.append(row)
+            continue
+        later = busy & ~leaving & (np.arange(n) > row)
         if coverable(conflicts[np.ix_(later, later)], f - int(leaving.sum()), budget):
             gone = leaving
             kept.append(row)

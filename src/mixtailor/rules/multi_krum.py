@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_count, refuse
-from mixtailor.kernels.selection import by_neighbours
 from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.rules._neighbours import check_krum_share, norm_factor, weighted_scores
 from mixtailor.rules.base import Rule
@@ -91,9 +90,9 @@ class MultiKrum(Rule):
     def decide(self, updates: Updates) -> Point:
         # A selection inside Bulyan runs on fewer rows than the requirement asks for.
         honest = max(1, updates.n - self.f)
-        order, scores = by_neighbours(updates.distances(self.p), max(1, honest - 2), self.power)
-        chosen = order[: honest if self.m is None else min(self.m, updates.n)]
-        return updates.mean(np.sort(chosen), scores=scores)
+        count = honest if self.m is None else min(self.m, updates.n)
+        order, scores = updates.by_neighbours(max(1, honest - 2), self.power, self.p, certain=count)
+        return updates.mean(np.sort(order[:count]), scores=scores)
 
     def takes_weights(self) -> bool:
         return True

@@ -11,6 +11,7 @@ from mixtailor._checks import check_count
 from mixtailor._types import Floats, Integers
 from mixtailor.kernels.selection import closest
 from mixtailor.rules._budget import Budget, Exhausted, neighbourhood
+from mixtailor.rules._spectra import largest_eigenvalue
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Point, Updates
@@ -135,7 +136,7 @@ def _centred(products: Floats, rows: Integers) -> Floats:
 
 
 def _spread(products: Floats, rows: Integers) -> float:
-    return float(np.linalg.eigvalsh(_centred(products, rows))[-1])
+    return largest_eigenvalue(_centred(products, rows))
 
 
 def _possible(distances: Floats, count: int, spread: float) -> Integers:

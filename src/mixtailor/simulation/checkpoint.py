@@ -51,7 +51,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote; a file that is damaged is an error that says so."""
+    """Read what `save` wrote; a damaged file is an error."""
     try:
         arrays = read_arrays(path)
         state = _together(json.loads(arrays[_ENTRY].tobytes()), arrays)

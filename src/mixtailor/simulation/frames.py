@@ -323,7 +323,7 @@ def _members(rule: Rule, n: int) -> tuple[int, dict[str, Rule], dict[str, float]
 
 
 def _others(given: Mapping[str, Rule], n: int, f: int) -> dict[str, Rule]:
-    """The rules to show beside the server's: those given, and some that everybody knows, where n allows them."""
+    """The rules to show beside the server's: those given, and some well-known ones, if n allows them."""
     known = {repr(rule) for rule in given.values()}
     usual: dict[str, Rule] = {named(rule): rule for rule in (Mean(), Krum(f=f), Comed(), GeometricMedian())}
     found = {**given, **{name: rule for name, rule in usual.items() if repr(rule) not in known}}
@@ -353,5 +353,5 @@ def _tried(rule: Rule, rows: torch.Tensor, seed: int, request: Mapping[str, Any]
 
 
 def _short(number: float) -> float:
-    """A number in few digits; zero where it is next to nothing."""
+    """A number in few digits; zero if it is negligible."""
     return 0.0 if abs(number) < 1e-6 else float(f"{number:.{_DIGITS}g}")

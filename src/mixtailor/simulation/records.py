@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from mixtailor.rules import Aggregation
 
-__all__ = ["LAST", "Records", "Tally", "last_trained", "read_records"]
+__all__ = ["LAST", "Laps", "Records", "Tally", "last_trained", "read_records"]
 
 LONGEST = 256 << 20  # bytes that records may have: a million evaluations of a small run
 
@@ -250,3 +251,17 @@ def _timeless(record: Any) -> Any:
 
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
+
+
+class Laps:
+    """Adds the time between two laps to a tally."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally, self._last = tally, time.perf_counter()
+
+    def lap(self, name: str) -> float:
+        """Add the time since the last lap under a name, and return it."""
+        now = time.perf_counter()
+        spent, self._last = now - self._last, now
+        self._tally.seconds[name] += spent
+        return spent

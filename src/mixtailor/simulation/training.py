@@ -29,7 +29,7 @@ from mixtailor.simulation.own import as_dataset
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
-from mixtailor.simulation.records import Records, Tally
+from mixtailor.simulation.records import Laps, Records, Tally
 from mixtailor.simulation.rollback import Rollback
 from mixtailor.simulation.server import Server
 from mixtailor.simulation.settings import Settings
@@ -213,7 +213,7 @@ class Simulation:
         if self._diverged is not None:
             self._tally.rounds += 1
             return "diverged"
-        round, tally, watch = self._round, self._tally, _Watch(self._tally)
+        round, tally, watch = self._round, self._tally, Laps(self._tally)
         workers, byzantine = self._cast(round)
         lying = set(byzantine)
         honest = [worker for worker in workers if worker not in lying]
@@ -397,19 +397,6 @@ def check_objects(attack: object, partition: object) -> None:
             f"A simulation needs its partition as a function and got {partition!r}. Write "
             "mixtailor.simulation.dirichlet(alpha=0.3), for example."
         )
-
-
-class _Watch:
-    """Adds up the time between laps."""
-
-    def __init__(self, tally: Tally) -> None:
-        self._tally, self._last = tally, time.perf_counter()
-
-    def lap(self, name: str) -> float:
-        now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self._tally.seconds[name] += spent
-        return spent
 
 
 def _source(rule: Rule, seed: int) -> SeededEntropy:

@@ -34,7 +34,7 @@ class WeightedShare:
 def weighted_share(weights: ArrayLike, f: int) -> WeightedShare:
     r"""The condition of asynchronous training with weights: Byzantine workers have less than half of the weight.
 
-    .. math:: \lambda = \max_{|B| = f} \frac{\sum_{i \in B} s_i}{\sum_i s_i} < \frac12
+    .. math:: \lambda = \max_{|B| = f} \frac{\sum_{i \in B} s_i}{\sum_i s_i} < \frac{1}{2}
 
     Dahan and Levy weigh a worker by the number of updates that it has sent: a fast Byzantine worker then has more than
     1/n of the weight, and it is the share of *updates*, not of workers, that has to be below one half. With weights by

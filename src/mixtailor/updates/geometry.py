@@ -11,6 +11,7 @@ about the medoid are accumulated from the differences themselves: one more readi
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, Protocol, cast, final
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
+from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
 from mixtailor.updates.units import SQUARABLE, in_unit
@@ -32,6 +34,8 @@ _HEAVY = 1e-3
 _CANCELLED = 1e-9
 # Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
 _FEW = 4
+# From so many rows on, distances in any norm are formed by panels, in float64.
+_MANY = 100
 # Up to so many points beside the rows, their distances are measured point by point.
 _FEW_POINTS = 2
 # The smallest length that has an inverse.
@@ -264,6 +268,7 @@ class Basis:
         self.geometry = Geometry(self)
         self._units: dict[float, tuple[Floats, float]] = {}
         self._norms: dict[float, Floats] = {}
+        self._rough: dict[float, Rough] = {}
         self._inner: Floats | None = None
         self._numbers: Known | None = None
 
@@ -297,6 +302,12 @@ class Basis:
         if 0 < len(set(self.points)) <= _FEW_POINTS:
             self._measure_beside(missing)
             return
+        p = missing[0]
+        # Where float32 was tried, some decision hangs on more digits.
+        if len(missing) == 1 and self._has_panels(p) and (p == 2.0 or self.n >= _MANY or p in self._rough):
+            sums = pair_sums(self.reader, p, double=True)[0]
+            self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
+            return
         # Squares of differences of float32 numbers never leave float64, so that they can be added as they are.
         n, powers = self.n, np.array(missing)
         raw = np.array([p == np.inf or (p == 2.0 and self._single) for p in missing])
@@ -307,6 +318,23 @@ class Basis:
         found = self.reader.lengths(query, self.source.runs(), powers, n * n, raw).reshape(-1, n, n)
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
+
+    def _has_panels(self, p: float) -> bool:
+        return self.n >= FEWEST and self.stored and self._numbers is None and has_panels(self.reader, p)
+
+    def rough(self, p: float) -> Rough | None:
+        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more."""
+        if p in self.lengths or not self._has_panels(p):
+            return None
+        if p not in self._rough:
+            refine = partial(listed_sums, self.reader, p=p)
+            self._rough[p] = Rough(*pair_sums(self.reader, p, double=False), p, refine)
+        found = self._rough[p]
+        return found if found.usable else None
+
+    def known_lengths(self) -> dict[float, Floats]:
+        """The distances that are known, in the unit 1; some of them to a share of 2.2e-6."""
+        return {**{p: rough.lengths for p, rough in self._rough.items()}, **self.lengths}
 
     def _measure_beside(self, norms: Sequence[float]) -> None:
         """The distances between the rows below, and one pass for each distinct point."""

@@ -114,6 +114,15 @@ class Reader:
         self._doubt |= not sound
         return found
 
+    def visit(self, query: Query, runs: Runs) -> None:
+        """Let the query see one range after the other; it has the threads to itself."""
+        ask = query if self.arrival.watch is None else partial(self._watched, query)
+        try:
+            for start, stop in runs:
+                ask(start, stop)
+        except Broken as error:
+            raise self._faulty(error.rows, error.reason) from None
+
     def _watched(self, query: Query, start: int, stop: int) -> Any:
         found = query(start, stop)
         assert self.arrival.watch is not None
@@ -130,7 +139,11 @@ class Reader:
         found = self.collect(query, runs[:step]).sum(axis=0)
         for at in range(step, len(runs), step):
             found = found + self.collect(query, runs[at : at + step]).sum(axis=0)
-        values, doubt = np.asarray(found, np.float64), self._settled()
+        return self.summed(np.asarray(found, np.float64))
+
+    def summed(self, values: Floats) -> Floats:
+        """Sums over the coordinates of this process as sums over all; where one is not finite, rows are examined."""
+        doubt = self._settled()
         if self.group.count > 1:
             values, doubt = self.group.sum(values, doubt)
         if doubt or not np.isfinite(values).all():
@@ -289,7 +302,7 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
         source, weights = view.basis.source, view.over_basis(weights)
         row = only_row(weights)
         if row is not None:
-            if not view.basis.lengths and not reader.examined:  # else a pass has read it
+            if not view.basis.known_lengths() and not reader.examined:  # else a pass has read it
                 reader.only([row]).examine()
             reader.copy_row(row, result)
             return

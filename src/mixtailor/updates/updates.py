@@ -5,17 +5,21 @@ from typing import Any, final, overload
 
 import numpy as np
 
-from mixtailor._types import Floats, Integers
+from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels import weighted
-from mixtailor.kernels.selection import distinct, median, medoid
+from mixtailor.kernels.selection import by_neighbours, distinct, median, medoid, nearest, products_about_medoid
 from mixtailor.updates.blocks import Mixed, Taken
 from mixtailor.updates.geometry import FAR, Basis
+from mixtailor.updates.pairs import Rough
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.reader import only_row, values
 from mixtailor.updates.units import bounded
 from mixtailor.updates.view import View
 
 __all__ = ["Updates"]
+
+# Median distances, beyond which a row's distances must be exact, for its inner products to have digits.
+_ROUGHLY_FAR = 16.0
 
 
 @final
@@ -47,6 +51,51 @@ class Updates(View):
         else:
             found = [self._known[q][0] for q in norms]
         return tuple(found) if isinstance(p, tuple) else found[0]
+
+    def _rough(self, p: float) -> Rough | None:
+        return self.basis.rough(float(p)) if self.is_everything() and self.n == self.basis.n else None
+
+    def by_neighbours(
+        self, neighbours: int, power: int = 2, p: float = 2.0, *, certain: int = 1
+    ) -> tuple[Integers, Floats]:
+        """The rows in order of their scores, of equal ones the lower index first, and the scores.
+
+        A score is the sum of a row's distances, to a power, to its nearest other rows. Which rows come first, `certain`
+        of them, is as exact arithmetic says. Where rows are many and float32, the scores themselves, and the order of
+        the others, are right to a share of 5e-6.
+        """
+        rough = self._rough(p)
+        found = None if rough is None else rough.by_neighbours(neighbours, power, certain)
+        return by_neighbours(self.distances(p), neighbours, power) if found is None else found
+
+    def nearest(self, count: int, p: float = 2.0) -> Flags:
+        """Which are the `count` rows nearest to each row, n x n, itself among them; ties go to the lower index."""
+        rough = self._rough(p)
+        found = None if rough is None else rough.nearest(count)
+        if found is not None:
+            return found
+        chosen = np.zeros((self.n, self.n), np.bool_)
+        np.put_along_axis(chosen, nearest(self.distances(p), count), True, axis=1)
+        return chosen
+
+    def roughly_about_medoid(self) -> tuple[int, Floats, Floats] | None:
+        """As `about_medoid`, from distances that are right to a share of 2.2e-6; None where exact ones cost no more.
+
+        Inner products about the medoid are then right to that share of the squares of the two rows' distances from it.
+        A far row would cost the products with it their digits, so that its distances are exact.
+        """
+        rough = self._rough(2.0)
+        if rough is None:
+            return None
+        middle, products, far = products_about_medoid(rough.lengths, self.n, _ROUGHLY_FAR)
+        if far.any():
+            lines, columns = (grid.ravel() for grid in np.meshgrid(np.nonzero(far)[0], np.arange(self.n)))
+            if not rough.form(lines, columns):
+                return None
+            middle, products, far = products_about_medoid(rough.lengths, self.n, FAR)
+            if far.any():
+                return None
+        return middle, products, rough.lengths
 
     def lengths(self, norms: Sequence[float]) -> list[Floats]:
         """The l_p distances between the rows in the unit 1, whether or not they can be squared."""
@@ -153,7 +202,7 @@ class Updates(View):
 
         with squared distances D. Rows of weight zero do not take part, so a far one costs the others no digits.
         """
-        known, n = self.basis.lengths, len(self.received)
+        known, n = self.basis.known_lengths(), len(self.received)
         if not self.basis.stored or not known:
             return None
         row = only_row(weights)
@@ -162,8 +211,8 @@ class Updates(View):
         used = np.nonzero(weights)[0]
         if 2.0 not in known or not len(used) or abs(weights.sum() - 1.0) > 1e-9:
             return None
-        share, unit = weights[used], self.basis.unit(2.0)
-        squares = self.basis.distances(2.0)[:n, used] ** 2
+        share, unit = weights[used], self.basis.unit(2.0) if 2.0 in self.basis.lengths else 1.0
+        squares = (known[2.0][:n, used] / unit) ** 2
         found: Floats = np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0)) * unit
         return found
 

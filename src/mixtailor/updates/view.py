@@ -243,6 +243,8 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             inner = source.mixing if isinstance(source, Mixed) else np.eye(source.source.n)[source.rows]
             source, made = source.source, mixing @ inner
         over = mixing if self._places is None and self._weights is None else mixing @ self.weights
+        made = made.view()
+        made.setflags(write=False)  # the same for all blocks, and known to be
         return type(self)(self.reader, self.basis, Mixed(self.reader, source, made), self.call, weights=over)
 
     def beside(self, *points: Point, rounded: bool = False, held: bool = False) -> Self:

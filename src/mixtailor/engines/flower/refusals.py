@@ -20,7 +20,7 @@ def refuse_mixing(cls: type, own: type) -> None:
         if other not in ours:
             raise TypeError(
                 f"{cls.__name__} is made of {own.__name__} and of Flower's {other.__name__}, and what "
-                f"{other.__name__} does would be lost without a word: both decide what becomes of the replies. For "
+                f"{other.__name__} does would be ignored: both decide how the replies are used. For "
                 f"Adam, Yogi or Adagrad at the server, write {own.__name__}(rule, server_optimizer=Adam(...)), from "
                 "mixtailor.engines.flower. For FedProx, send the clients ConfigRecord({'proximal-mu': ...}) as "
                 "train_config."

@@ -18,7 +18,7 @@ from mixtailor.intake.layout import named
 from mixtailor.storage import Layers, Rows, flat_rows
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Claims", "Collected", "answers", "check_reference", "collect", "readable"]
+__all__ = ["Claims", "Collected", "by_client", "check_reference", "collect", "readable"]
 
 NO_REPLY = "without a reply in time"
 
@@ -146,7 +146,7 @@ def collect(
     dropouts : int
         How many absent clients are excused: they are no rows, and take nothing from f.
     """
-    by_node, strangers = answers(replies, asked)
+    by_node, strangers = by_client(replies, asked)
     silent = [node for node, sent in by_node.items() if not sent]
     failed = [node for node, sent in by_node.items() if len(sent) == 1 and _failed(sent[0])]
     excused = [*silent, *failed][:dropouts]
@@ -167,7 +167,7 @@ def collect(
     return found
 
 
-def answers(replies: Iterable[Message], asked: Sequence[Message]) -> tuple[dict[int, list[Message]], list[str]]:
+def by_client(replies: Iterable[Message], asked: Sequence[Message]) -> tuple[dict[int, list[Message]], list[str]]:
     """The replies of each client that was asked, and what is known of replies that nobody asked for."""
     by_node: dict[int, list[Message]] = {message.metadata.dst_node_id: [] for message in asked}
     questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}

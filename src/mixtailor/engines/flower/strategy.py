@@ -17,7 +17,7 @@ from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_mixing, refuse_older, refuse_seeds, refuse_sums, refuse_wrapper
-from mixtailor.engines.flower.replies import Claims, Collected, answers, check_reference, collect, readable
+from mixtailor.engines.flower.replies import Claims, Collected, by_client, check_reference, collect, readable
 from mixtailor.engines.flower.sampling import warn_of_sampling
 from mixtailor.engines.rehearsal import rehearse
 from mixtailor.engines.sources import source_of, trails_of
@@ -375,7 +375,7 @@ class RobustStrategy(FedAvg):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The metrics of the clients that sent some; a client has one say, and only if it was asked."""
-        by_node, strangers = answers(replies, self._evaluated)
+        by_node, strangers = by_client(replies, self._evaluated)
         for stranger in strangers:
             _log.warning("Round %d: metrics that no asked client sent are left out (node %s).", server_round, stranger)
         contents = [sent[0].content for sent in by_node.values() if len(sent) == 1 and readable(sent[0])]

@@ -96,8 +96,8 @@ class Guarded(Keeping):
 
     def __repr__(self) -> str:
         known = {"f": None, "slack": 1.0, "growth": 2.0, "window": 20}
-        told = [f"{name}={getattr(self, name)!r}" for name, usual in known.items() if getattr(self, name) != usual]
-        return f"Guarded({', '.join([repr(self.rule), *told])})"
+        parts = [f"{name}={getattr(self, name)!r}" for name, usual in known.items() if getattr(self, name) != usual]
+        return f"Guarded({', '.join([repr(self.rule), *parts])})"
 
     def __reduce__(self) -> Any:
         options = {"f": self.f, "slack": self.slack, "growth": self.growth, "window": self.window}

@@ -13,24 +13,24 @@ __all__ = ["graph_svg", "graphs_of"]
 _SIZE, _MOST = 320, 200  # pixels, and workers that a picture has room for
 
 
-def graph_svg(told: dict[str, Any]) -> str:
+def graph_svg(drawing: dict[str, Any]) -> str:
     """A circle of workers: triangles are Byzantine, dark circles hold, crossed ones are lost.
 
     Examples
     --------
-    >>> told = {"edges": [[0, 1]], "workers": [0.9, None], "byzantine": [1], "lost": []}
-    >>> graph_svg(told).count("<line"), "0: 90.0 %" in graph_svg(told)
+    >>> drawing = {"edges": [[0, 1]], "workers": [0.9, None], "byzantine": [1], "lost": []}
+    >>> graph_svg(drawing).count("<line"), "0: 90.0 %" in graph_svg(drawing)
     (1, True)
     """
-    accuracies = [None if value is None else float(value) for value in told["workers"]]
+    accuracies = [None if value is None else float(value) for value in drawing["workers"]]
     n, middle, reach = len(accuracies), _SIZE / 2, _SIZE / 2 - 28
-    byzantine, lost = {int(worker) for worker in told["byzantine"]}, {int(worker) for worker in told["lost"]}
+    byzantine, lost = {int(worker) for worker in drawing["byzantine"]}, {int(worker) for worker in drawing["lost"]}
     places = [
         (middle + reach * math.sin(2 * math.pi * k / n), middle - reach * math.cos(2 * math.pi * k / n))
         for k in range(n)
     ]
     parts = []
-    for first, second in told["edges"]:
+    for first, second in drawing["edges"]:
         (ax, ay), (bx, by) = places[int(first)], places[int(second)]
         parts.append(f'<line x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}" stroke="#8886" />')
     for worker, (x, y) in enumerate(places):
@@ -61,17 +61,17 @@ def graphs_of(results: Results) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for run in results.runs:
         title = ", ".join(part for part in (run.panel, run.rule, run.attack) if part)
-        told = run.records[-1].get("graph") if run.records else None
-        if title in found or not isinstance(told, dict):
+        drawing = run.records[-1].get("graph") if run.records else None
+        if title in found or not isinstance(drawing, dict):
             continue
         try:
             workers = run.records[-1]["workers"]
             if len(workers) > _MOST:
                 continue
-            picture, condition = graph_svg({**told, "workers": workers}), told["condition"]
+            picture, condition = graph_svg({**drawing, "workers": workers}), drawing["condition"]
             text = (
                 f"connectivity {float(condition['connectivity']):.3g} where more than "
-                f"{2 * int(condition['byzantine_neighbours'])} is needed; {len(told['lost'])} of "
+                f"{2 * int(condition['byzantine_neighbours'])} is needed; {len(drawing['lost'])} of "
                 f"{sum(value is not None for value in workers)} honest workers are lost"
             )
         except (ValueError, KeyError, TypeError, IndexError):  # a record that was tampered with

@@ -173,12 +173,12 @@ def shortened(updates: Updates, point: Point, radius: float, **facts: object) ->
     """A point, shortened to a radius where it is longer. The facts say by what factor."""
     length = math.sqrt(max(float(point.updates.inner(point)[0, 0]), 0.0))
     factor = radius / length if length > radius else 1.0
-    told = {**point.facts, **facts, "shortened": factor}
+    known = {**point.facts, **facts, "shortened": factor}
     if factor == 1.0:
-        return point.with_facts(**told)
+        return point.with_facts(**known)
     if isinstance(point, Combination):
-        return dataclasses.replace(point, weights=point.weights * factor, facts=told)
-    return updates.formula(lambda _start, _stop, value: value * factor, point, **told)
+        return dataclasses.replace(point, weights=point.weights * factor, facts=known)
+    return updates.formula(lambda _start, _stop, value: value * factor, point, **known)
 
 
 def heavy_length(lengths: Floats, weighting: Weighting) -> float:

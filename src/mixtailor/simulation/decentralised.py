@@ -263,8 +263,8 @@ class Decentralised:
         }
         if last:  # for the report: the graph, and who is lost on it
             edges = [[int(a), int(b)] for a, b in np.argwhere(np.triu(self.graph))]
-            told = {"edges": edges, "byzantine": list(self.byzantine), "condition": asdict(self.condition)}
-            record["graph"] = {**told, "lost": lost_among(found)}
+            shown = {"edges": edges, "byzantine": list(self.byzantine), "condition": asdict(self.condition)}
+            record["graph"] = {**shown, "lost": lost_among(found)}
         return record
 
 

@@ -128,7 +128,7 @@ class GeometricMedian(Rule):
             return None
         aim = inverse_weights(away, scale, SMOOTHING)
         step = aim - point.weights
-        moved = float(np.sqrt(max(step @ products @ step, 0.0)))
+        moved = max(float(step @ products @ step), 0.0) ** 0.5
         return updates.combine(aim, **point.facts) if moved <= 0.1 * self.tolerance * scale else None
 
     def _iterated(

@@ -144,7 +144,7 @@ def first_without(conflicts: Conflicts, f: int, budget: Budget) -> Integers:
     """The lexicographically first n - f rows without conflict; there must be some."""
     n = len(conflicts)
     gone = np.zeros(n, np.bool_)
-    busy = conflicts.any(axis=1)
+    busy: Conflicts = conflicts.sum(axis=1) > 0
     kept: list[int] = []
     for row in range(n):
         if len(kept) == n - f:

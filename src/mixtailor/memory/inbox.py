@@ -240,10 +240,11 @@ class Inbox:
             names = when.chosen(self._rows)
             if len(names) < max(self.rule.min_rows(), 1):
                 return None
+            request["workers"] = names
             behind = np.array([self._version - self._rows[name].version for name in names], np.float64)
             if self.staleness and behind.any():
                 request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
-            result = self.rule.aggregate([self._rows[name].update for name in names], **{**request, "workers": names})
+            result = self.rule.aggregate([self._rows[name].update for name in names], **request)
             if result.update is not None:
                 for name in names:
                     self._rows[name] = replace(self._rows[name], fresh=False)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from mixtailor._checks import check_positive, refuse
+from mixtailor.attacks import Attack
 from mixtailor.memory import Keeping
 from mixtailor.mixing import SeededEntropy
 from mixtailor.rules import as_rule
@@ -29,7 +30,6 @@ from mixtailor.theory import GossipCondition, fiedler_vector, gossip_condition
 if TYPE_CHECKING:
     import os
 
-    from mixtailor.attacks import Attack
     from mixtailor.rules import Rule
     from mixtailor.simulation.progress import Progress
     from mixtailor.simulation.settings import Settings
@@ -176,7 +176,7 @@ class Decentralised:
         self._honest = [worker for worker in range(n) if worker not in self.byzantine]
         self._rules = {worker: _fitting(rule, int(edges[worker].sum()) + 1) for worker in self._honest}
         self._entropy = {worker: SeededEntropy(settings.seed).spawn(f"worker {worker}") for worker in self._honest}
-        self._states = {worker: attack.begin() for worker in self._honest} if _is_attack(attack) else {}
+        self._states = {worker: attack.begin() for worker in self._honest} if isinstance(attack, Attack) else {}
         self._fiedler = fiedler_vector(edges, self.byzantine)
         self.folder, self.done = None if folder is None else Path(folder), 0
         self._progress: Progress = progress or Silent()
@@ -279,7 +279,3 @@ def _fitting(rule: Rule, rows: int) -> Rule:
     found = rule.lowered(rows, rule.declared_f() or 0)
     found.check_rows(rows)
     return found
-
-
-def _is_attack(attack: object) -> Any:
-    return hasattr(attack, "begin")

@@ -47,7 +47,7 @@ def random_regular(n: int, random: np.random.Generator, *, degree: int = 6) -> G
         refuse(f"random_regular needs 2 <= degree < n and n x degree even, and got n = {n}, degree = {degree}.")
     for _ in range(_TRIES):
         edges: set[tuple[int, int]] = set()
-        left = list(np.repeat(np.arange(n), degree))
+        left = [worker for worker in range(n) for _ in range(degree)]
         while left:  # pairs of ends that are left, until a pair cannot be made
             random.shuffle(left)
             pairs = [(min(a, b), max(a, b)) for a, b in zip(left[::2], left[1::2], strict=True)]

@@ -297,7 +297,7 @@ def _parts(labels: Array, n: int, seed: int, partition: str) -> list[Array]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("data", choices=SETTINGS)
-    parser.add_argument("--f", type=int, default=4, help="what the recipe is told")
+    parser.add_argument("--f", type=int, default=4, help="the f that the recipe is given")
     parser.add_argument("--byzantine", type=int, help="how many there are; f by default")
     parser.add_argument("--n", type=int, default=12)
     parser.add_argument("--momentum", choices=("worker", "server"), default="worker")

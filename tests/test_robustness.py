@@ -34,6 +34,7 @@ PINNED = {
     "SMEA(f=2)": 0.812,
     "CTMA(f=2)": 0.641,
     "Comed()": 1.250,
+    "Bounded(rule=Comed())": 1.250,
     "GeometricMedian()": 1.248,
     "Krum(f=2)": 1.457,
     "Meamed(f=2)": 0.679,

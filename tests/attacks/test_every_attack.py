@@ -121,7 +121,7 @@ def test_one_worker_alone(attack, own) -> None:
 
 def test_one_worker_cannot_run_what_needs_others(own) -> None:
     """The message says what it needs."""
-    with pytest.raises(ValueError, match="needs the honest rows"):
+    with pytest.raises(ValueError, match="needs the honest updates"):
         attacks.Tailored().corrupt(own[0])
 
 

@@ -7,7 +7,7 @@ from engines import late_ranks, peer_ranks
 from engines.processes import run
 
 import mixtailor as mt
-from mixtailor.engines.distributed import alike, robust_all_reduce
+from mixtailor.engines.distributed import hosts, robust_all_reduce
 from mixtailor.engines.distributed.keys import source_of
 
 
@@ -84,10 +84,10 @@ def test_ranks_on_different_processors_get_the_same_answer(ranks):
 
 def test_other_settings_compute_otherwise(monkeypatch):
     """What splits a sum differently gives another number, which an int64 holds; the host is the same."""
-    once, where = alike.computing.__wrapped__(), alike.host.__wrapped__()
-    assert once == alike.computing.__wrapped__() and 0 <= once < 2**63 and 0 <= where < 2**63
+    once, where = hosts.computing.__wrapped__(), hosts.host.__wrapped__()
+    assert once == hosts.computing.__wrapped__() and 0 <= once < 2**63 and 0 <= where < 2**63
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "17")
-    assert alike.computing.__wrapped__() != once and alike.host.__wrapped__() == where
+    assert hosts.computing.__wrapped__() != once and hosts.host.__wrapped__() == where
 
 
 def test_hook_is_exact_across_buckets(ranks):

@@ -8,6 +8,7 @@ from mixtailor.engines import distributed
 def test_there_is_no_home_made_protocol():
     """Workers that need not be trusted need authentication, encryption and deadlines: Flower has them, this has not."""
     assert distributed.__all__ == [
+        "Gossip",
         "LocalSteps",
         "Peers",
         "Replicas",

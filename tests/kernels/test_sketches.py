@@ -50,7 +50,7 @@ def test_ranges_add_up() -> None:
     matrix = np.random.default_rng(0).normal(size=(3, 5000))
     updates = Updates.arrived(receive(matrix))
     whole = updates.sketch(5, 256)
-    space, block = updates.space, updates.block
+    space, block = updates.space, updates.source.block
     parts = sum(space.sketch(block(a, b), a, 5, 256) for a, b in [(0, 700), (700, 1024), (1024, 5000)])
     np.testing.assert_allclose(parts, whole, atol=1e-12)
     tensors = Tensors(torch.device("cpu")).sketch(torch.tensor(matrix[:, 700:]), 700, 5, 256)

@@ -159,9 +159,11 @@ def test_every_name_can_be_written(name) -> None:
         "subsampled": "rule=comed, k=3",
         "pool": "rules=[comed]",
         "memory": "rule=krum",
+        "bounded": "rule=comed",
+        "guarded": "rule=comed",
     }
     made = make_rule(f"{name}({required.get(name, '')})", f=1)
-    kinds = {**own_rules(), "memory": mt.Memory, "recommended": mt.Memory}
+    kinds = {**own_rules(), "memory": mt.Memory, "recommended": mt.Memory, "guarded": mt.Guarded}
     assert isinstance(made, kinds.get(name, mt.MixTailor))
 
 

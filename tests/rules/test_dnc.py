@@ -86,7 +86,7 @@ def test_the_row_that_leaves_beside_a_far_one(far: float) -> None:
 
 def test_outwards_orders_what_rounding_makes_equal() -> None:
     """About a centre at 1e20, -1 is farther than 0 and 0 farther than 1."""
-    spread = Spread(1.0, np.array([0.0, 1.0, -1.0, 9e20]), 1e20)
+    spread = Spread(1.0, np.array([0.0, 1.0, -1.0, 9e20]), 1e20, np.zeros(4))
     assert outwards(spread).tolist() == [1, 0, 2, 3]
 
 

@@ -178,8 +178,8 @@ def panels_of(n: int) -> list[tuple[int, int]]:
 
     Examples
     --------
-    >>> panels_of(200)
-    [(0, 100), (100, 200)]
+    >>> panels_of(300)
+    [(0, 150), (150, 300)]
     """
     count = -(-n // PANEL)
     bounds = [n * k // count for k in range(count + 1)]

@@ -13,7 +13,7 @@ from mixtailor.updates.geometry import FAR, Basis
 from mixtailor.updates.pairs import Rough
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.reader import only_row, values
-from mixtailor.updates.units import bounded
+from mixtailor.updates.units import bounded, in_unit
 from mixtailor.updates.view import View
 
 __all__ = ["Updates"]
@@ -211,8 +211,8 @@ class Updates(View):
         used = np.nonzero(weights)[0]
         if 2.0 not in known or not len(used) or abs(weights.sum() - 1.0) > 1e-9:
             return None
-        share, unit = weights[used], self.basis.unit(2.0) if 2.0 in self.basis.lengths else 1.0
-        squares = (known[2.0][:n, used] / unit) ** 2
+        share, (lengths, unit) = weights[used], in_unit(known[2.0])
+        squares = lengths[:n, used] ** 2
         found: Floats = np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0)) * unit
         return found
 

@@ -327,7 +327,7 @@ def test_a_tracker_that_fails_does_not_stop_the_run():
     assert any("The tracker failed (OSError: no space left" in line for line in lines)
 
 
-@pytest.mark.parametrize("rule", [mt.SMEA(f=5, budget=20), mt.MDA(f=5, budget=100)], ids=repr)
+@pytest.mark.parametrize("rule", [mt.SMEA(f=5, budget=20), mt.MDA(f=12, budget=100)], ids=repr)
 def test_a_spent_search_is_in_the_metrics_and_stops_nothing(rule):
     """Gaussian replies of f clients make a search long: a step is taken all the same, and by a rule of the pool."""
     grid, own = LocalGrid(range(1, 31)), {"w": np.zeros(20, np.float32)}

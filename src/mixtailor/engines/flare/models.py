@@ -73,12 +73,11 @@ class _Offloaded(Source):
         array = contents(path).get((key,))
         if array is None:
             raise Unfit(f"without the tensor {shown(key)!r} in its file")
-        self._path, self._offset, self.kind = path, array.offset, array.kind
+        self._path, self._key, self.kind = path, key, array.kind
         self.dtype, self.bits, self.size = array.dtype, array.bits, array.size
 
     def run(self, start: int, stop: int) -> Array:
-        first = self._offset + start * self.dtype.itemsize
-        return np.fromfile(self._path, self.dtype, stop - start, offset=first)
+        return contents(self._path)[(self._key,)].run(start, stop)
 
 
 @final

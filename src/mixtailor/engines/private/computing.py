@@ -1,6 +1,7 @@
 """One party's side of SecretFlow's SPU: shares in, programs on shares, shares out."""
 
 import base64
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -47,7 +48,7 @@ class Computing:
             refuse(f"There are three parties, and {len(addresses)} addresses were given.")
         jax.config.update("jax_enable_x64", True)  # its compiler would cut integers to 32 bits
         options = libspu.logging.LogOptions()
-        options.log_level = libspu.logging.LogLevel.ERROR
+        options.log_level, options.system_log_path = libspu.logging.LogLevel.ERROR, os.devnull
         libspu.logging.setup_logging(options)
         wiring = libspu.link.Desc()
         wiring.recv_timeout_ms = wiring.http_timeout_ms = int(1000 * timeout)

@@ -189,3 +189,13 @@ def test_the_medoid_of_means_in_which_the_largest_rows_cancel(p: float) -> None:
     rows[0], rows[3] = LARGEST, -LARGEST
     honest = rows[[1, 2, 4, 5]]
     np.testing.assert_allclose((mt.NNM(2, p=p) >> mt.Medoid())(rows), honest.mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [mt.CAF(1), mt.ViewFilter(1), mt.DnC(1), mt.GeometricMedian()], ids=repr)
+def test_equal_rows_and_one_whose_difference_overflows(rule: mt.Rule) -> None:
+    """An infinite difference times no difference is no number, and spectra of it do not converge."""
+    rows = np.full((5, 1), 0.99 * LARGEST)
+    rows[2] = -0.5 * LARGEST
+    result = rule.aggregate(rows)
+    np.testing.assert_allclose(result.update, rows[0], rtol=1e-12)
+    assert not np.isnan(result.distances if result.distances is not None else 0.0).any()

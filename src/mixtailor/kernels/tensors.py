@@ -47,7 +47,7 @@ class Tensors(Space[torch.Tensor]):
 
     def tensor(self, values: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         """A small host array on the device."""
-        return torch.as_tensor(np.require(values, requirements="CW"), dtype=dtype).to(self.device)
+        return torch.as_tensor(np.require(values, requirements=["C", "W"]), dtype=dtype).to(self.device)
 
     # Lengths.
 

@@ -123,7 +123,7 @@ class Geometry:
     def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
-        cosines = np.clip(self._rows().gram_rows(about, inverse, which), -1.0, 1.0)
+        cosines = _cosines(self._rows().gram_rows(about, inverse, which), which)
         lines: Floats = cosines * away[which][:, None] * away[None, :]
         return lines
 
@@ -134,9 +134,7 @@ class Geometry:
             return known if origin else known[:-1, :-1]
         if (about, origin) not in self._accumulated:
             away, inverse = self._away(about, origin)
-            cosines = self._rows().gram(about, inverse, origin=origin)
-            # Differences of rows beyond half of the largest number overflow: they count as orthogonal to all others.
-            cosines = np.where(np.isfinite(cosines), np.clip(cosines, -1.0, 1.0), np.eye(len(away)))
+            cosines = _cosines(self._rows().gram(about, inverse, origin=origin), np.arange(len(away)))
             self._accumulated[about, origin] = cosines * away[:, None] * away[None, :]
         return self._accumulated[about, origin]
 
@@ -228,6 +226,14 @@ class Geometry:
                 return None
             found[row] = found[:, row] = np.sqrt(np.maximum(square, 0.0))
         return found
+
+
+def _cosines(found: Floats, which: Integers) -> Floats:
+    """Inner products of unit vectors, some rows with all.
+
+    Differences of rows beyond half of the largest number overflow: such a row counts as orthogonal to all others.
+    """
+    return np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), which[:, None] == np.arange(found.shape[1]))
 
 
 @final

@@ -213,8 +213,9 @@ class Updates(View):
             return None
         share, (lengths, unit) = weights[used], in_unit(known[2.0])
         squares = lengths[:n, used] ** 2
-        found: Floats = np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0)) * unit
-        return found
+        found: Floats = np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0))
+        with np.errstate(over="ignore"):  # a distance beyond the range is infinite
+            return found * unit
 
     def dots(self, point: Point) -> Floats:
         """The inner products of the rows with a point, n numbers."""

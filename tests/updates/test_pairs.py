@@ -1,6 +1,6 @@
 """Decisions from float32 distances are those of float64 ones: what the bound leaves open is formed again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 import mixtailor as mt
 from mixtailor.intake import receive
 from mixtailor.kernels.selection import by_neighbours, nearest
+from mixtailor.preaggregation import base
 from mixtailor.updates import Updates, geometry
 
 N = 31
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _from_few_rows_on() -> Iterator[None]:
+    """By panels with fewer rows than the library takes them for, so that the oracle is quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (geometry, base):
+            patch.setattr(module, "FEWEST", 24)
+        yield
 
 
 def _normal(rng: np.random.Generator) -> np.ndarray:

@@ -19,7 +19,7 @@ from mixtailor.updates.reader import Reader
 
 __all__ = ["FEWEST", "Rough", "has_panels", "listed_sums", "pair_sums"]
 
-FEWEST = 24  # rows; below, reading them takes longer than all pairs
+FEWEST = 100  # rows; with 50, rules that need exact distances besides were slower by a fifth
 _ENTRIES = 1 << 21  # of a range, all rows together: what the last-level cache of most processors holds
 _WIDE_ENTRIES = 1 << 22
 # Beyond this share of all pairs, all are formed again: a list of pairs costs several times as much, pair by pair.

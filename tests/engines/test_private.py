@@ -160,6 +160,16 @@ def test_rules_as_in_the_clear(text: str, opened: bool) -> None:
 
 
 @with_parties
+def test_randomness_in_front_of_a_rule_is_shared() -> None:
+    """Were buckets drawn by each party for itself, the summands would make no sense together."""
+    rows = _updates()
+    with _parties("bucketing(size=1) >> geometric_median", opened=True) as found:
+        assert np.allclose(found(rows), mt.GeometricMedian()(rows), atol=1e-3)
+    with _parties("bucketing(size=2) >> geometric_median", opened=True) as found:
+        assert np.abs(found(rows)).max() < 5
+
+
+@with_parties
 def test_a_draw_that_no_party_controls() -> None:
     """Both rules are drawn, and each result is the one of the rule that is reported."""
     rows, drawn = _updates(), set()

@@ -23,7 +23,7 @@ from mixtailor.engines.private.programs import (
     way_of,
 )
 from mixtailor.engines.private.shares import PARTIES, Held, held
-from mixtailor.mixing import MixTailor
+from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import MultiKrum, TrimmedMean
 from mixtailor.rules.base import Rule
 
@@ -185,13 +185,9 @@ class Party:
             self._computing.put(f"row-{place}", row)
         names, way = [f"row-{place}" for place in range(n)], way_of(rule)
         if way in ("sum", "weights"):
-            weights = np.full(n, 1.0) if way == "sum" else rule.weights(products=self._opened(inner, n))
-            scale = 1 if way == "sum" else 1 << FRACTION
-            if np.abs(weights).sum() > 1 << 8 and way == "weights":
-                refuse(f"{rule!r} gave weights too large for the ring.")
+            weights = np.ones(n, np.int64) if way == "sum" else self._public_weights(rule, inner, seed)
             stacked = Held(np.stack([row.first for row in rows]), np.stack([row.second for row in rows]))
-            result = stacked.combined(np.rint(weights * scale))
-            return result.first, float(n if way == "sum" else scale), repr(rule)
+            return stacked.combined(weights).first, float(n if way == "sum" else 1 << FRACTION), repr(rule)
         if isinstance(rule, MultiKrum):
             m = n - rule.f if rule.m is None else min(rule.m, n)
             self._computing.put("kept-inner", inner)
@@ -202,9 +198,16 @@ class Party:
         name = self._computing.run(("sorted", n, first, last, d), sorted_sum(n, first, last), names, [(d,)] * n)
         return self._computing.get(name).first, float(last - first), repr(rule)
 
-    def _opened(self, inner: Held, n: int) -> Any:
+    def _public_weights(self, rule: Rule, inner: Held, seed: bytes) -> Any:
+        """Integer weights from opened products: those of the first party, since all must have the same to the bit."""
         self._computing.put("opened", inner)
-        return self._computing.open("opened").astype(np.float64)
+        opened = self._computing.open("opened").astype(np.float64)
+        entropy = SeededEntropy(int.from_bytes(hashlib.sha256(seed + b"weights").digest(), "big"))
+        weights = rule.weights(products=opened, entropy=entropy)
+        if np.abs(weights).sum() > 1 << 8:
+            refuse(f"{rule!r} gave weights too large for the ring.")
+        own = np.rint(weights * (1 << FRACTION)).astype(np.int64)
+        return np.frombuffer(self._computing.exchange(own.tobytes())[0], np.int64)
 
 
 def _projected(rows: Sequence[Held], seed: bytes) -> Held:

@@ -101,7 +101,7 @@ clean:
 $(READY): pyproject.toml requirements.txt
 	@echo "Setting up $(VENV): a few minutes, once."
 	@test -x $(BIN)/python || .ci/venv $(VENV)
-	@$(BIN)/python $(PIP) --require-hashes --requirement requirements.txt
+	@$(BIN)/python $(PIP) --no-deps --require-hashes --requirement requirements.txt
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 

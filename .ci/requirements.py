@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ("hatchling", "editables")
 PACKAGE = ".[all,flower]"
 HEAD = """\
-# Written by `make requirements`; do not edit. For: pip install --require-hashes --requirement requirements.txt
+# Written by `make requirements`; do not edit. For: pip install --no-deps --require-hashes -r requirements.txt
 # Resolved on Linux with CPython 3.11. Elsewhere (pip 25.1 or newer):
 # pip install --constraint constraints.txt --group dev --editable ".[all,flower]"
 """

@@ -1,0 +1,116 @@
+"""`BufferedServer`: clients with speeds of their own, and a server that does not wait."""
+
+import numpy as np
+import pytest
+from engines.flower.rounds import NODES, OWN, SlowGrid, arrays_of, logged, moved, record, reply
+from flwr.app import ConfigRecord, Error, Message
+
+import mixtailor as mt
+from mixtailor.engines.flower import Adam, BufferedServer
+
+TARGET = 1.0
+BYZANTINE = NODES[:2]
+
+
+def towards(message, step=0.5):
+    """What an honest client makes of the model that it was given: all real numbers nearer to the target."""
+    own = arrays_of(message.content["arrays"])
+    return {
+        name: values + (step * (TARGET - values)).astype(values.dtype) if values.dtype.kind == "f" else values
+        for name, values in own.items()
+    }
+
+
+def distance(arrays):
+    return max(np.abs(arrays[name] - TARGET).max() for name in ("conv.weight", "fc.bias"))
+
+
+def server(rule, when, **options):
+    return BufferedServer(mt.Inbox(rule, oldest=20, workers=NODES), when=when, poll=0.001, **options)
+
+
+@pytest.mark.parametrize("when", [mt.Fresh(5), mt.Kept(5)], ids=repr)
+def test_learns_beside_a_straggler_and_two_attackers(when) -> None:
+    """One client needs forty looks for a reply. The two that attack are fast, and are never more than two rows."""
+
+    def answer(message):
+        if message.metadata.dst_node_id in BYZANTINE:
+            own = arrays_of(message.content["arrays"])
+            return reply(message, {name: values * np.asarray(-50, values.dtype) for name, values in own.items()})
+        return reply(message, towards(message))
+
+    grid = SlowGrid(lambda node: 40 if node == NODES[-1] else 1 + node % 3, answer)
+    found = server(mt.NNM(2) >> mt.GeometricMedian(), when).start(grid, record(OWN), 30)
+    assert len(found.records) == 30 and found.records[-1]["version"] == 30
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert arrays_of(found.arrays)["norm.count"] == OWN["norm.count"], "whole numbers are not differences"
+    assert set(found.faults) <= {str(NODES[-1])}, "its updates are too old, or used"
+
+
+def test_a_reply_is_a_difference_to_the_model_that_its_client_was_given() -> None:
+    """Not to the newest one: otherwise a stale reply would undo what was learnt since."""
+    given = {}
+
+    def answer(message):
+        own = arrays_of(message.content["arrays"])
+        given.setdefault(message.metadata.dst_node_id, []).append(own)
+        return reply(message, {name: v + v.dtype.type(1) if v.dtype.kind == "f" else v for name, v in own.items()})
+
+    grid = SlowGrid(lambda node: 1 + 5 * (node == NODES[0]), answer)
+    found = server(mt.Mean(), mt.Fresh(4)).start(grid, record(OWN), 6)
+    assert np.allclose(moved(arrays_of(found.arrays)), 6.0, atol=1e-4), "every difference is 1, stale or not"
+    assert any(not np.array_equal(first["fc.bias"], OWN["fc.bias"]) for first in given[NODES[1]][1:])
+
+
+def test_what_is_wrong_with_a_reply_is_its_clients_matter() -> None:
+    """NaN, other arrays, an error and silence: the others go on, and the clients are named."""
+    nan, other, broken, silent = NODES[:4]
+
+    def answer(message):
+        node, made = message.metadata.dst_node_id, towards(message)
+        if node == nan:
+            made["fc.bias"] = np.full(5, np.nan, np.float32)
+        if node == other:
+            del made["fc.bias"]
+        if node == broken:
+            return Message(Error(code=0, reason="client died\x1b[2J"), reply_to=message)
+        return None if node == silent else reply(message, made)
+
+    with logged() as lines:
+        found = server(mt.TrimmedMean(1), mt.Fresh(4)).start(SlowGrid(lambda node: 1, answer), record(OWN), 8)
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert all(step["quarantined"] == [str(nan)] for step in found.records)
+    assert set(found.faults) == {str(other), str(broken)}
+    assert any("without" in line and "fc.bias" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_strangers_replies_are_left_out() -> None:
+    """A reply in the name of another client, and one of a client that is not expected."""
+
+    def answer(message):
+        found = reply(message, towards(message))
+        if message.metadata.dst_node_id == NODES[0]:
+            found.metadata._src_node_id = NODES[1]
+        return found
+
+    grid = SlowGrid(lambda node: 1, answer, nodes=[*NODES, 1000])
+    found = server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 4)
+    assert set(found.faults) == {str(NODES[0]), "1000"}
+    assert all(str(NODES[0]) not in step["workers"] for step in found.records)
+
+
+def test_server_optimisers_and_evaluation() -> None:
+    grid = SlowGrid(lambda node: 1, lambda message: reply(message, towards(message)))
+    seen = []
+    made = server(mt.recommended(f=2), mt.Fresh(9), server_optimizer=Adam(eta=0.1))
+    found = made.start(grid, record(OWN), 5, evaluate_fn=lambda version, arrays: seen.append(version))
+    assert seen == [1, 2, 3, 4, 5] and np.isfinite(moved(arrays_of(found.arrays))).all()
+
+
+def test_ends_at_its_timeout_and_refuses_seeds() -> None:
+    grid = SlowGrid(lambda node: 1, lambda message: None)
+    found = server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 3, timeout=0.05)
+    assert not found.records
+    with pytest.raises(ValueError, match="holds a seed"):
+        server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 1, train_config=ConfigRecord({"my-seed": 1}))

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import mixtailor as mt
 from mixtailor._checks import FaultError
-from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer
+from mixtailor.engines.distributed import Peers, RobustHook, RobustOptimizer, protect
 
 F = 1
 
@@ -17,7 +17,7 @@ F = 1
 def _message(function):
     try:
         function()
-    except (ValueError, FaultError) as error:
+    except (ValueError, FaultError, RuntimeError) as error:
         return str(error)
     return None
 
@@ -162,6 +162,21 @@ def hook_without_scaler(rank, count):
     return _message(lambda: wrapped(torch.full((1, 2), float("nan"))).sum().backward())
 
 
+def wrapped_twice(rank, count):
+    """`protect` registers on the wrapper that is left, and says so where there are two."""
+    model, found = torch.nn.Linear(2, 1), {}
+    wrappers = [DistributedDataParallel(model), DistributedDataParallel(model)]
+    found["two"] = _message(lambda: protect(model, mt.Comed()))
+    wrappers[0].itself = wrappers[0]  # a cycle, as frameworks leave them
+    del wrappers[0]
+    hook = protect(model, mt.Comed())
+    before = hook.calls
+    wrappers[0](torch.full((1, 2), 1.0 + rank)).sum().backward()
+    found["called"] = before, hook.calls
+    found["again"] = _message(lambda: protect(wrappers[0], mt.Comed()))
+    return found
+
+
 def clipped(rank, count):
     """Two backward passes, then one step along the aggregate of their sums, clipped to a length of 1."""
     weight = torch.nn.Parameter(torch.zeros(3))
@@ -193,5 +208,5 @@ def compiled(rank, count):
 def everything(rank, count):
     """All of it in one group; the hook without a scaler before there is one."""
     bodies = (hook_without_scaler, scheduled, unused, refused, scaled_optimizer, scaled_hook, clipped, compiled)
-    bodies += (checked_later,)
+    bodies += (checked_later, wrapped_twice)
     return {body.__name__: body(rank, count) for body in bodies} | {"skip": scaled_hook(rank, count, "skip")}

@@ -47,6 +47,14 @@ def test_what_no_rule_could_protect_is_refused(ranks):
         assert "dense gradients" in said["sparse"] and "shape (4, 2)" in said["sparse"]
 
 
+def test_protect_finds_the_wrapper_that_trains(ranks):
+    """Of two it registers on neither; one that is garbage does not count; a second hook is refused by torch."""
+    for rank in ranks:
+        found = rank["wrapped_twice"]
+        assert "2 hold this model" in found["two"] and found["called"] == (0, 1)
+        assert "register_comm_hook" in found["again"] or "already" in found["again"]
+
+
 def test_later_steps_are_checked_too(ranks):
     """Zeros and overflows may be equal on honest ranks; a wrapper may be made after the first step."""
     for rank in ranks:

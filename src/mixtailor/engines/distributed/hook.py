@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from mixtailor._checks import FaultError, refuse
+from mixtailor._checks import FaultError
 from mixtailor.engines.distributed.peers import robust_all_reduce
-from mixtailor.engines.distributed.wrappers import averaging, scaler_in_use
+from mixtailor.engines.distributed.wrappers import scaler_in_use, wrapper_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.request import KeySource, OnFault
 
@@ -41,6 +41,8 @@ class RobustHook:
     ----------
     last : Aggregation or None
         What happened in the last step; None where it had more faults than the rule tolerates.
+    calls : int
+        How often DDP has handed over the gradients of a step.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class RobustHook:
         self.rule, self.group, self.entropy = rule, group, entropy
         self.on_fault: OnFault = on_fault
         self.last: Aggregation | None = None
+        self.calls = 0
         self.__name__ = self.__qualname__ = type(self).__name__  # DDP notes down which function its hook is
         self._held: list[tuple[torch.Tensor, torch.futures.Future[torch.Tensor]]] = []
 
@@ -87,6 +90,7 @@ class RobustHook:
         self._held.append((bucket.buffer(), future))
         if bucket.is_last():
             held, self._held = self._held, []
+            self.calls += 1
             self._aggregate(held)
         return future
 
@@ -145,18 +149,11 @@ def protect(
 
     Notes
     -----
-    Call it after the framework has wrapped the model and before the first step. It never has no effect: where there is
-    nothing to register on (one process, FSDP, DeepSpeed), and where another hook is registered, it raises.
+    Call it after the framework has wrapped the model and before the first step. It raises where there is nothing to
+    register on (one process, FSDP, DeepSpeed), where several wrappers hold the model, and where another hook is
+    registered. Whether a step went through the hook is in `hook.calls`.
     """
-    wrapper = averaging(model.parameters())
-    if not isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
-        found = (
-            "no such module of this process holds this one" if wrapper is None else f"a {type(wrapper).__name__} does"
-        )
-        refuse(
-            f"protect needs a model inside DistributedDataParallel, and {found}. Start several processes and call it "
-            "after the model was wrapped; for sharded models see Replicas."
-        )
+    wrapper = wrapper_of(model)
     hook = RobustHook(rule, wrapper.process_group, entropy=entropy, on_fault=on_fault)
     wrapper.register_comm_hook(None, hook)
     return hook

@@ -81,6 +81,9 @@ def refused(rank, count):
     optimizer = RobustOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), Peers(mt.Comed()))
     table(torch.tensor([rank % 4])).sum().backward()
     found["sparse"] = _message(optimizer.step)
+    wrapped = DistributedDataParallel(torch.nn.Embedding(4, 2, sparse=True))
+    wrapped.register_comm_hook(None, RobustHook(mt.Comed()))
+    found["sparse in DDP"] = _message(lambda: wrapped(torch.tensor([rank % 4])).sum().backward())
     return found
 
 

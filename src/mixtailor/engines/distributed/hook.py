@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from mixtailor._checks import FaultError
+from mixtailor._checks import FaultError, refuse
 from mixtailor.engines.distributed.peers import robust_all_reduce
 from mixtailor.engines.distributed.wrappers import scaler_in_use, wrapper_of
 from mixtailor.rules.aggregation import Aggregation
@@ -63,7 +63,7 @@ class RobustHook:
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
     DDP's own hooks it divides by nothing, since a rule's result is an update already. Buckets of several types are
-    aggregated in the widest of them. A rank that is late is waited for until the group's timeout, and is not
+    aggregated in the widest of them. Sparse gradients are refused. A rank that is late is waited for until the group's timeout, and is not
     quarantined; then the backward pass of the others raises. Drop the DDP model before `destroy_process_group`, as the
     example does.
     """
@@ -86,8 +86,15 @@ class RobustHook:
     def __call__(self, state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         if bucket.index() == 0:
             self._held = []  # a step that failed half-way leaves nothing behind
+        buffer = bucket.buffer()
+        if buffer.layout is not torch.strided:
+            shape = tuple(bucket.parameters()[0].shape)
+            refuse(
+                f"RobustHook needs dense gradients, and that of a parameter of shape {shape} is {buffer.layout}. An "
+                "embedding gives dense ones with sparse=False."
+            )
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        self._held.append((bucket.buffer(), future))
+        self._held.append((buffer, future))
         if bucket.is_last():
             held, self._held = self._held, []
             self.calls += 1

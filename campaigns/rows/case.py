@@ -130,7 +130,7 @@ class Case:
             result = self.ask(self.rule, sent, reference, **honest)
         except mt.FaultError as refusal:
             allowed = self.rule.tolerates(len(self.given.rows))
-            if not set(refusal.rows) <= set(self.given.faulty) or len(refusal.rows) <= allowed:
+            if not set(refusal.rows) <= {*self.given.faulty, *self.given.beyond} or len(refusal.rows) <= allowed:
                 yield f"rows {self.given.faulty} are faulty and {refusal.rows} were named"
             if " and f = " not in str(refusal) or not str(refusal).endswith("."):
                 yield f"the refusal is no sentence: {refusal}"

@@ -151,3 +151,36 @@ def test_a_damaged_index_is_refused(tmp_path) -> None:
             mt.Inbox(mt.Comed(), folder=tmp_path)
     (tmp_path / "inbox.json").write_bytes(b'{"version": 0, "rows": {"a": [0, "../../etc/passwd", true]}, "last": {}}')
     assert mt.Inbox(mt.Comed(), folder=tmp_path)._rows["a"].update == tmp_path / "passwd"
+
+
+def test_momentum_keeps_the_running_mean_of_each_worker(tmp_path: Path) -> None:
+    """In memory and on disk alike; a kill in between changes nothing."""
+    for folder in (None, tmp_path):
+        inbox = mt.Inbox(mt.Mean(), momentum=0.5, folder=folder)
+        for version, value in enumerate([1.0, 3.0, 6.0]):
+            inbox.put("ann", {"w": np.full(2, value), "count": np.array([version])}, version=version)
+            if folder is not None:
+                inbox = mt.Inbox(mt.Mean(), momentum=0.5, folder=folder)
+            result = inbox.aggregate(mt.Fresh(1))
+        assert result is not None and np.array_equal(result.update["w"], [4.0, 4.0]), "((1 + 3)/2 + 6)/2"
+        assert result.update["count"] == 2, "integers are those of the last update"
+
+
+@pytest.mark.parametrize("bad", [np.full(3, np.nan), np.full(2, 1.0), [np.ones(3)]])
+def test_momentum_begins_again_after_an_update_that_proves_a_fault(bad: object) -> None:
+    """Otherwise one NaN, or one wrong shape, would be in a worker's row for ever."""
+    inbox = mt.Inbox(mt.TrimmedMean(1), momentum=0.9)
+    for worker in range(4):
+        inbox.put(worker, np.ones(3), version=0)
+    inbox.put("mal", bad, version=0)
+    result = inbox.aggregate(mt.Kept(5))
+    assert result is not None and [fault.worker for fault in result.quarantined] == ["mal"]
+    inbox.put("mal", np.full(3, 2.0), version=1)
+    result = inbox.aggregate(mt.Kept(1))
+    assert result is not None and not result.quarantined and result.n == 5
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
+def test_momentum_is_a_share(momentum: float) -> None:
+    with pytest.raises(ValueError, match="0 <= momentum < 1"):
+        mt.Inbox(mt.Comed(), momentum=momentum)

@@ -8,11 +8,11 @@ from mixtailor.attacks import Tailored
 from mixtailor.simulation import Asynchronous, Clock, Settings, synthetic
 
 
-def made(rule, when, *, n=12, byzantine=3, steps=40, attack=None, seed=0, **options) -> Asynchronous:
+def made(rule, when, *, n=12, byzantine=3, steps=40, attack=None, seed=0, model="logistic", **options) -> Asynchronous:
     settings = Settings(
         n=n, byzantine=byzantine, rounds=steps, batch=8, learning_rate=0.1, momentum=0.0, seed=seed, evaluate_every=20
     )
-    return Asynchronous(synthetic(), "logistic", rule, attack, settings=settings, when=when, **options)
+    return Asynchronous(synthetic(), model, rule, attack, settings=settings, when=when, **options)
 
 
 def test_waiting_for_all_is_synchronous_and_slow() -> None:
@@ -55,3 +55,19 @@ def test_wrong_arguments_are_refused() -> None:
         made(mt.Comed(), mt.Fresh(13)).run()
     with pytest.raises(ValueError, match="stragglers from 0 to 1"):
         Clock(stragglers=2.0)
+
+
+def test_training_that_diverges_ends_and_says_so() -> None:
+    """Before, an attack that computes with honest updates met NaN and ended the program."""
+    found = made(mt.Mean(), mt.Fresh(8), attack=Tailored(1e30), model="mlp").run()
+    assert found.diverged is not None and found.diverged < 40
+    assert found.records[-1]["step"] == found.diverged
+    assert made(mt.Mean(), mt.Fresh(8)).run().diverged is None
+
+
+def test_byzantine_clients_reach_their_rows_through_the_running_means() -> None:
+    """What they send makes their running mean the row that the attack asks for: momentum hides nothing from them."""
+    run = made(mt.Mean(), mt.Kept(8), momentum=0.5)
+    run.inbox.put(0, torch.full((4,), 3.0), version=0)
+    row = torch.ones(4)
+    assert torch.equal(0.5 * torch.full((4,), 3.0) + 0.5 * run._aimed(0, row), row)

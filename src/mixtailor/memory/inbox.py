@@ -122,6 +122,11 @@ class Inbox:
         Byzantine.
     oldest : int, optional
         The most versions that an update may be stale; older ones are refused, and leave.
+    momentum : float
+        :math:`\beta`. Above 0, the row of a worker is the running mean of its updates,
+        :math:`m \leftarrow \beta m + (1 - \beta) u`, and rules aggregate these means, as DeMoA [1]_ does. It replaces
+        momentum at the server. An update that does not fit the mean before it, or one after a mean that is not finite,
+        begins a new mean.
     workers : collection, optional
         Who may send. Without it anybody may, under any name, and f has to count names.
 
@@ -144,6 +149,11 @@ class Inbox:
     One row for each worker: whoever sends faster than others replaces its own row. A row is safe when `put` returns:
     the update is on the disk, and then the index that names it, each whole or not at all. A kill between the two leaves
     the row that was there before. The version advances when an aggregation gave an update.
+
+    References
+    ----------
+    .. [1] Otsuka, Takezawa, Yamada, "Delayed Momentum Aggregation: Communication-efficient Byzantine-robust Federated
+       Learning with Partial Participation", ICML 2026.
     """
 
     def __init__(
@@ -153,6 +163,7 @@ class Inbox:
         folder: str | Path | None = None,
         staleness: float = 0.0,
         oldest: int | None = None,
+        momentum: float = 0.0,
         workers: Collection[object] | None = None,
     ) -> None:
         self.rule: Rule = as_rule(rule)
@@ -162,7 +173,9 @@ class Inbox:
             refuse(f"Inbox with staleness needs a rule with weights, and {self.rule!r} has none. {WEIGHTED}")
         if oldest is not None:
             check_count("Inbox", "oldest", oldest, 0)
-        self.staleness, self.oldest = float(staleness), oldest
+        if not 0.0 <= momentum < 1.0:
+            refuse(f"Inbox needs 0 <= momentum < 1, the share of a row that stays, and got {momentum}.")
+        self.staleness, self.oldest, self.momentum = float(staleness), oldest, float(momentum)
         self.workers = None if workers is None else frozenset(str(worker) for worker in workers)
         self.folder = None if folder is None else Path(folder)
         self._version = 0
@@ -203,8 +216,10 @@ class Inbox:
         check_count("Inbox.put", "version", version, 0)
         with self._mutex:
             self._check(name, int(version))
-            kept = update if self.folder is None else self._written(self.folder, name, int(version), update)
             before = self._rows.get(name)
+            if self.momentum and before is not None:
+                update = running_mean(_opened(before.update), update, self.momentum)
+            kept = update if self.folder is None else self._written(self.folder, name, int(version), update)
             self._rows[name], self._last[name] = _Row(int(version), kept), int(version)
             self._save_index()
             if before is not None and self.folder is not None:
@@ -253,6 +268,10 @@ class Inbox:
                     self.rule.save(self.folder / _MEMORY)
                 self._save_index()
             return result
+
+    def last(self, worker: object) -> int:
+        """The version of a worker's last update; -1 where it has sent none."""
+        return self._last.get(str(worker), -1)
 
     def stale(self) -> dict[str, int]:
         """How many versions each worker's update is behind the model."""
@@ -310,6 +329,45 @@ def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError
     return value
+
+
+def _opened(kept: Any) -> Any:
+    """A row as it was put, from memory or from its file."""
+    if not isinstance(kept, Path):
+        return kept
+    found = np.load(kept, allow_pickle=False)
+    return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+
+
+def running_mean(before: Any, update: Any, momentum: float) -> Any:
+    """The next running mean of a worker's updates, or the update where there is none: other forms, or not finite.
+
+    Integer leaves are those of the update.
+    """
+    mixed = _mixed(before, update, momentum)
+    return update if mixed is None else mixed
+
+
+def _mixed(before: Any, update: Any, momentum: float) -> Any:
+    if isinstance(update, Mapping):
+        if not isinstance(before, Mapping) or set(before) != set(update):
+            return None
+        leaves = {name: _mixed(before[name], item, momentum) for name, item in update.items()}
+        return None if any(leaf is None for leaf in leaves.values()) else leaves
+    if isinstance(update, list | tuple):
+        if type(before) is not type(update) or len(before) != len(update):
+            return None
+        items = [_mixed(old, new, momentum) for old, new in zip(before, update, strict=True)]
+        return None if any(item is None for item in items) else type(update)(items)
+    if isinstance(before, np.ndarray) and hasattr(update, "detach"):  # a tensor that was kept on disk
+        update = _plain(update)
+    if getattr(before, "shape", None) != getattr(update, "shape", ()) or type(before) is not type(update):
+        return None
+    if not (update.is_floating_point() if hasattr(update, "is_floating_point") else update.dtype.kind == "f"):
+        return update
+    with np.errstate(over="ignore", invalid="ignore"):
+        mixed = momentum * before + (1.0 - momentum) * update
+        return mixed if bool((mixed - mixed == 0.0).all()) else None
 
 
 def _plain(update: Any) -> "np.ndarray[Any, np.dtype[Any]]":

@@ -86,12 +86,15 @@ class Progressed:
         How many versions an honest update was behind when it was used, on average.
     skipped : int
         Aggregations that gave no update.
+    diverged : int or None
+        The step after which an honest update was not finite any more. Training ends there.
     """
 
     weights: torch.Tensor
     records: list[dict[str, Any]] = field(repr=False)
     staleness: float
     skipped: int
+    diverged: int | None = None
 
     def accuracy(self, last: int = 3) -> float:
         """The mean accuracy of the last evaluations."""
@@ -117,8 +120,8 @@ class Asynchronous:
     clock : Clock
     sample : int, optional
         How many clients are drawn for each step. A drawn client that is Byzantine sends what the attack makes.
-    staleness, oldest
-        As of an `Inbox`.
+    staleness, oldest, momentum
+        As of an `Inbox`. Byzantine clients send what makes their running means those that the attack asks for.
     partition : callable
 
     Examples
@@ -144,10 +147,14 @@ class Asynchronous:
         sample: int | None = None,
         staleness: float = 0.0,
         oldest: int | None = None,
+        momentum: float = 0.0,
         partition: Partition = iid,
     ) -> None:
         if settings.sends != "gradients" or settings.worker_momentum:
-            refuse("Asynchronous training takes gradients, without momentum at the workers. Change the settings.")
+            refuse(
+                "Asynchronous training takes gradients, without momentum at the workers: momentum= keeps a running "
+                "mean for each worker. Change the settings."
+            )
         if sample is not None:
             check_count("Asynchronous", "sample", sample)
             if sample > settings.n:
@@ -158,7 +165,7 @@ class Asynchronous:
         rule = as_rule(rule)
         if isinstance(rule, Keeping):
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
-        self.inbox = Inbox(rule, staleness=staleness, oldest=oldest, workers=range(settings.n))
+        self.inbox = Inbox(rule, staleness=staleness, oldest=oldest, momentum=momentum, workers=range(settings.n))
         network = build(model, data, seed=settings.seed)
         gradients = WorkerGradients(network)
         self._workers = Workers(gradients, data, partition, settings)
@@ -179,7 +186,7 @@ class Asynchronous:
 
     def run(self) -> Progressed:
         """Train until the server has made its steps."""
-        records = [self._evaluated()]
+        records, diverged = [self._evaluated()], None
         self._send_out(range(self.settings.n))
         idle = 0
         while self.inbox.version < self.settings.rounds:
@@ -190,12 +197,16 @@ class Asynchronous:
                 self._send_out(())
                 continue
             self._now, worker = heapq.heappop(self._events)
-            self._arrive(worker)
+            if not self._arrive(worker):
+                diverged = self.inbox.version
+                records.append(self._evaluated())
+                break
             if self._step():
                 idle = 0
                 if self.inbox.version % self.settings.evaluate_every == 0 or self.inbox.version == self.settings.rounds:
                     records.append(self._evaluated())
-        return Progressed(self._server.weights, records, self._behind / max(1, self._used), self._skipped)
+        behind = self._behind / max(1, self._used)
+        return Progressed(self._server.weights, records, behind, self._skipped, diverged)
 
     def _send_out(self, workers: Any) -> None:
         """Give the newest model to honest clients, or to a sample; Byzantine ones need none."""
@@ -212,19 +223,22 @@ class Asynchronous:
                 took = self._paces[worker] * math.exp(self.clock.spread * self._times.normal())
                 heapq.heappush(self._events, (self._now + took, worker))
 
-    def _arrive(self, worker: int) -> None:
+    def _arrive(self, worker: int) -> bool:
+        """Put what a client computed into the inbox. False where it is not finite."""
         version, model = self._held[worker]
         row, _ = self._workers.rows(model, self._made[worker], [worker])
+        if not bool(torch.isfinite(row).all()):
+            return False
         self._made[worker] += 1
-        last = self.inbox._last.get(str(worker))
         late = self.inbox.oldest is not None and self.inbox.version - version > self.inbox.oldest
-        if not late and (last is None or version > last):
+        if not late and version > self.inbox.last(worker):
             self.inbox.put(worker, row[0].clone(), version=version)
         if self.sample is None:
             if self.inbox.version > version:
                 self._send_out([worker])
             else:  # a second update of the same version would be refused
                 self._waiting.append(worker)
+        return True
 
     def _step(self) -> bool:
         if self.sample is not None and self._events:
@@ -256,7 +270,7 @@ class Asynchronous:
         version = self.inbox.version
         if self.clock.byzantine == "stale" and self.inbox.oldest is not None:
             version = max(0, version - self.inbox.oldest)
-        sending = sorted(worker for worker in present if self.inbox._last.get(str(worker), -1) < version)
+        sending = sorted(worker for worker in present if self.inbox.last(worker) < version)
         honest = [row.update for name, row in self.inbox._rows.items() if int(name) not in self.byzantine]
         if not sending or self.attack is None or len(honest) <= 1:
             return
@@ -266,7 +280,12 @@ class Asynchronous:
         rng = stream(self.settings.seed, "attacker", self.inbox.version)
         made = self.attack.craft(torch.stack(honest), count, state=self._state, rng=rng).rows
         for place, worker in enumerate(sending):
-            self.inbox.put(worker, made[min(place, count - 1)].clone(), version=version)
+            self.inbox.put(worker, self._aimed(worker, made[min(place, count - 1)]), version=version)
+
+    def _aimed(self, worker: int, row: torch.Tensor) -> torch.Tensor:
+        """What a worker sends for its row to become this one."""
+        before, beta = self.inbox._rows.get(str(worker)), self.inbox.momentum
+        return row.clone() if before is None or not beta else (row - beta * before.update) / (1.0 - beta)
 
     def _ready(self, more: int) -> bool:
         """Whether the server aggregates once `more` updates arrive: nobody sends before that, and sees the most."""

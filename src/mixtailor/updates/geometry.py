@@ -22,7 +22,6 @@ from mixtailor.updates.blocks import Beside, Blocks
 from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
-from mixtailor.updates.units import SQUARABLE, in_unit
 
 __all__ = ["FAR", "Basis", "Geometry"]
 
@@ -57,7 +56,7 @@ class Known(Protocol):
 
 @final
 class Centred(NamedTuple):
-    """Inner products of some points about one of them, in squares of the unit."""
+    """Inner products of some points about one of them."""
 
     points: Integers  # rows that take part; n stands for an origin that is no row
     middle: int  # which of them everything is about
@@ -96,7 +95,7 @@ class Geometry:
         if len(own) < n:
             between = between[np.ix_(own, own)]
         if origin:
-            norms = np.minimum(rows.norms(2.0)[own] / rows.unit(2.0), SQUARABLE)
+            norms = rows.norms(2.0)[own]
             between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
         middle, products, far = products_about_medoid(between, len(own), FAR)
         if far.any():
@@ -110,15 +109,13 @@ class Geometry:
         return Centred(points, middle, products, far)
 
     def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
-        """The distances to one row, in the unit, and the inverses that bring differences to length one."""
+        """The distances to one row, and the inverses that bring differences to length one."""
         rows = self._rows()
-        unit = rows.unit(2.0)
         lengths = rows.lengths[2.0][about]
         if origin:
             lengths = np.append(lengths, rows.norms(2.0)[about])
         lengths = np.maximum(lengths, _INVERTIBLE)
-        with np.errstate(over="ignore"):
-            return np.minimum(lengths / unit, SQUARABLE), 1.0 / lengths
+        return lengths, 1.0 / lengths
 
     def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
@@ -149,7 +146,7 @@ class Geometry:
         return used, weights[:, used]
 
     def products(self, weights: Floats) -> Floats:
-        """Inner products of the vectors ``weights @ rows``, in squares of the unit."""
+        """Inner products of the vectors ``weights @ rows``."""
         points, used = self._taking_part(weights)
         if not len(points) or points[0] == self._rows().n:  # nothing but the origin
             return np.zeros((len(weights), len(weights)))
@@ -157,7 +154,7 @@ class Geometry:
         return inner
 
     def distances_to(self, weights: Floats, aim: Floats) -> Floats:
-        """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``, in the unit."""
+        """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``."""
         points, apart = self._taking_part(weights - aim)
         if not len(points):
             return np.zeros(len(weights))
@@ -165,12 +162,10 @@ class Geometry:
         return np.sqrt(np.maximum(squares, 0.0))
 
     def distances(self, weights: Floats) -> Floats | None:
-        """Distances between the combinations ``weights @ rows``, in the unit; None where they must be measured.
+        """Distances between the combinations ``weights @ rows``; None where they must be measured.
 
         That is so where far rows cancel inside a combination: squares have no digits of what is left.
         """
-        if self._rows().unit(2.0) != 1.0:
-            return None
         far = self._heavy_far_rows(weights)
         found = self._between(weights) if far is None else self._between_by_difference(weights, far)
         if found is None:
@@ -272,7 +267,6 @@ class Basis:
         self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}
         self.geometry = Geometry(self)
-        self._units: dict[float, tuple[Floats, float]] = {}
         self._norms: dict[float, Floats] = {}
         self._rough: dict[float, Rough] = {}
         self._inner: Floats | None = None
@@ -296,11 +290,11 @@ class Basis:
             self._numbers.sound(products)
 
     def measure(self, norms: Sequence[float]) -> list[Floats]:
-        """The distances in these norms, each in its unit; all that are not known are measured by one reading."""
+        """The distances in these norms; all that are not known are measured by one reading."""
         missing = [p for p in dict.fromkeys(norms) if p not in self.lengths]
         if missing:
             self._measure(missing)
-        return [self._units[p][0] for p in norms]
+        return [self.lengths[p] for p in norms]
 
     def _measure(self, missing: Sequence[float]) -> None:
         if self._numbers is not None:
@@ -339,13 +333,13 @@ class Basis:
         return found if found.usable else None
 
     def known_lengths(self) -> dict[float, Floats]:
-        """The distances that are known, in the unit 1; some of them to a share of 2.2e-6."""
+        """The distances that are known; some of them to a share of 2.2e-6."""
         return {**{p: rough.lengths for p, rough in self._rough.items()}, **self.lengths}
 
     def _measure_beside(self, norms: Sequence[float]) -> None:
         """The distances between the rows below, and one pass for each distinct point."""
         below, distinct = self.below, list(dict.fromkeys(self.points))
-        between = below.lengths(norms)
+        between = below.distances(tuple(norms))
         rows, count = below.n, len(distinct)
         away = np.zeros((len(norms), count, rows + count))
         for index, point in enumerate(distinct):
@@ -364,21 +358,10 @@ class Basis:
         lengths.flat[:: self.n + 1] = 0.0
         lengths.setflags(write=False)
         self.lengths[p] = lengths
-        scaled = (lengths, 1.0) if self._single else in_unit(lengths)
-        scaled[0].setflags(write=False)
-        self._units[p] = scaled
 
     def distances(self, p: float) -> Floats:
-        """The distances in a norm, in their unit."""
-        if p not in self._units:
-            self.measure([p])
-        return self._units[p][0]
-
-    def unit(self, p: float) -> float:
-        """The unit of the distances in a norm: 1 unless float64 cannot hold their squares."""
-        if p not in self._units:
-            self.measure([p])
-        return self._units[p][1]
+        """The distances in a norm."""
+        return self.measure([p])[0]
 
     def norms(self, p: float) -> Floats:
         """The distances of the rows to the origin."""

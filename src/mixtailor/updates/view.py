@@ -79,7 +79,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         *,
         places: Integers | None = None,
         weights: Floats | None = None,
-        known: dict[float, tuple[Floats, float]] | None = None,
+        known: dict[float, Floats] | None = None,
     ) -> None:
         self.reader, self.space = reader, reader.space
         if basis is not None:
@@ -88,7 +88,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         rows = places if weights is None else weights
         self.n, self.d = source.n if rows is None else len(rows), reader.storage.d
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
-        self._known: dict[float, tuple[Floats, float]] = known or {}  # distances between mixed rows, and their unit
+        self._known: dict[float, Floats] = known or {}  # distances between mixed rows
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
     @classmethod
@@ -228,7 +228,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
                 self.reader, self.basis, Taken(self.reader, self.source, chosen), self.call, places=places
             )
         pairs = np.ix_(chosen, chosen)
-        known = {p: (between[pairs], unit) for p, (between, unit) in self._known.items()}
+        known = {p: between[pairs] for p, between in self._known.items()}
         source: Blocks = Taken(self.reader, self.source, chosen)
         if not known and isinstance(self.source, Mixed):
             source = Mixed(self.reader, self.source.source, self.source.mixing[chosen])

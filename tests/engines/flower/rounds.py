@@ -44,6 +44,27 @@ class LocalGrid(Grid):
         raise NotImplementedError
 
 
+class SlowGrid(LocalGrid):
+    """Clients that take their time: `delay(node)` looks pass before a reply of `answer(message)` can be pulled."""
+
+    def __init__(self, delay, answer, nodes=NODES):
+        super().__init__(nodes, answer)
+        self.delay, self.looks, self.waiting = delay, 0, {}
+
+    def push_messages(self, messages):
+        ids = []
+        for message in messages:
+            message.metadata._message_id = f"m{len(self.waiting)}"
+            self.waiting[message.metadata.message_id] = (self.looks + self.delay(message.metadata.dst_node_id), message)
+            ids.append(message.metadata.message_id)
+        return ids
+
+    def pull_messages(self, message_ids):
+        self.looks += 1
+        due = [name for name in message_ids if self.waiting[name][0] <= self.looks]
+        return [found for found in (self.answer(self.waiting[name][1]) for name in due) if found is not None]
+
+
 def model(seed=0, dtype=np.float32):
     rng = np.random.default_rng(seed)
     return {

@@ -1,135 +1,116 @@
-"""Flower without rounds: clients of different speeds, stale, silent, broken and Byzantine ones, on a grid in memory."""
-
-import itertools
+"""`BufferedServer`: clients with speeds of their own, and a server that does not wait."""
 
 import numpy as np
 import pytest
-from engines.flower.rounds import NODES, LocalGrid, arrays_of, flat, logged, model, record, reply, trained
+from engines.flower.rounds import NODES, OWN, SlowGrid, arrays_of, logged, moved, record, reply
+from flwr.app import ConfigRecord, Error, Message
 
 import mixtailor as mt
-from mixtailor.engines.flower import run_buffered
+from mixtailor.engines.flower import Adam, BufferedServer
 
-OWN = model()
-FAST, SLOW = NODES[:6], NODES[6:]
-
-
-class Delayed(LocalGrid):
-    """Each client's reply is there after a number of looks; `answer` makes it when it is asked."""
-
-    def __init__(self, answer, looks=lambda node: 1):
-        super().__init__(answer=answer)
-        self.looks, self.waiting, self.names = looks, {}, map(str, itertools.count())
-        self.asked = []
-
-    def push_messages(self, messages):
-        names = []
-        for message in messages:
-            name = next(self.names)
-            message.metadata.__dict__["_message_id"] = name
-            node = message.metadata.dst_node_id
-            self.asked.append((node, message.content["config"]["server-round"]))
-            self.waiting[name] = [self.looks(node), self.answer(message)]
-            names.append(name)
-        return names
-
-    def pull_messages(self, message_ids):
-        for name in message_ids:
-            self.waiting[name][0] -= 1
-        ready = [name for name in message_ids if self.waiting[name][0] <= 0 and self.waiting[name][1] is not None]
-        return [self.waiting.pop(name)[1] for name in ready]
+TARGET = 1.0
+BYZANTINE = NODES[:2]
 
 
-def honest(message):
+def towards(message, step=0.5):
+    """What an honest client makes of the model that it was given: all real numbers nearer to the target."""
     own = arrays_of(message.content["arrays"])
-    return reply(message, trained(own, message.metadata.dst_node_id))
+    return {
+        name: values + (step * (TARGET - values)).astype(values.dtype) if values.dtype.kind == "f" else values
+        for name, values in own.items()
+    }
 
 
-def run(grid, rule=None, k=6, versions=3, **options):
-    inbox = mt.Inbox(rule or mt.Comed(), oldest=options.pop("oldest", 5))
-    with logged() as lines:
-        found = run_buffered(
-            grid, inbox, record(OWN), when=mt.Fresh(k), versions=versions, pause=1e-3, timeout=0.5, **options
-        )
-    return arrays_of(found), inbox, lines
+def distance(arrays):
+    return max(np.abs(arrays[name] - TARGET).max() for name in ("conv.weight", "fc.bias"))
 
 
-def test_versions_do_not_wait_for_slow_clients():
-    """Six fast clients make versions; three slow ones reply to a model that is four versions old, and count as stale."""
-    grid = Delayed(honest, looks=lambda node: 5 if node in SLOW else 1)
-    found, inbox, _ = run(grid, versions=7)
-    assert inbox.version == 7
-    slow = [version for node, version in grid.asked if node == SLOW[0]]
-    fast = [version for node, version in grid.asked if node == FAST[0]]
-    assert fast == list(range(7)) and slow == [0, 5]
-    assert found["norm.count"] == OWN["norm.count"] + 7 and found["norm.count"].dtype == np.int64
-    assert found["norm.flags"].dtype == bool and found["conv.weight"].shape == (3, 4)
+def server(rule, when, **options):
+    return BufferedServer(mt.Inbox(rule, oldest=20, workers=NODES), when=when, poll=0.001, **options)
 
 
-def test_the_first_version_is_the_rule_on_the_differences():
-    found, _, _ = run(Delayed(honest), k=9, versions=1)
-    rows = [flat(trained(OWN, node), OWN).astype(np.float64) - flat(OWN, OWN) for node in NODES]
-    np.testing.assert_allclose(flat(found, OWN) - flat(OWN, OWN), np.median(rows, axis=0), atol=1e-6)
-
-
-@pytest.mark.parametrize("rule", [mt.recommended(2), mt.NNM(2) >> mt.Krum(2)])
-def test_fast_byzantine_clients_do_not_move_the_model(rule):
-    """They reply at once, far away, with claims of another version: one row each, the version is the server's."""
+@pytest.mark.parametrize("when", [mt.Fresh(5), mt.Kept(5)], ids=repr)
+def test_learns_beside_a_straggler_and_two_attackers(when) -> None:
+    """One client needs forty looks for a reply. The two that attack are fast, and are never more than two rows."""
 
     def answer(message):
-        if message.metadata.dst_node_id in FAST[:2]:
-            far = trained(arrays_of(message.content["arrays"]), 1, step=1e4)
-            return reply(message, far, version=10**6)
-        return honest(message)
-
-    found, inbox, _ = run(Delayed(answer, looks=lambda node: 1 if node in FAST[:2] else 3), rule, k=7)
-    assert inbox.version == 3 and abs(flat(found, OWN) - flat(OWN, OWN)).max() < 3
-
-
-def test_broken_silent_and_strange_replies_take_nobodys_place():
-    """An error, another shape, NaN, silence, and a reply that names another client: named in the log, not counted."""
-
-    def answer(message):
-        node = message.metadata.dst_node_id
-        own = arrays_of(message.content["arrays"])
-        if node == NODES[0]:
-            return None
-        if node == NODES[1]:
-            return reply(message, {**own, "fc.bias": np.zeros(4, np.float32)})
-        if node == NODES[2]:
-            found = honest(message)
-            found.metadata.__dict__["_src_node_id"] = NODES[5]
-            return found
-        return honest(message)
-
-    _, inbox, lines = run(Delayed(answer), k=6, versions=2)
-    said = "\n".join(lines)
-    assert inbox.version == 2 and not {str(NODES[0]), str(NODES[1]), str(NODES[2])} & set(inbox)
-    assert f"node {NODES[1]} is left out: of shape (4,)" in said
-    assert f"node {NODES[2]} is left out" in said
-
-
-def test_nan_is_quarantined_by_the_rule():
-    def answer(message):
-        if message.metadata.dst_node_id == NODES[3]:
+        if message.metadata.dst_node_id in BYZANTINE:
             own = arrays_of(message.content["arrays"])
-            return reply(message, {**own, "fc.bias": np.full(5, np.nan, np.float32)})
-        return honest(message)
+            return reply(message, {name: values * np.asarray(-50, values.dtype) for name, values in own.items()})
+        return reply(message, towards(message))
 
-    found, inbox, lines = run(Delayed(answer), mt.TrimmedMean(2), k=9, versions=1)
-    assert inbox.version == 1 and np.isfinite(flat(found, OWN)).all()
-    assert any(f"node {NODES[3]} is quarantined: not finite" in line for line in lines)
-
-
-def test_it_ends_where_too_few_reply():
-    """With the model that there is, and a sentence."""
-    silent = Delayed(lambda message: honest(message) if message.metadata.dst_node_id in FAST[:3] else None)
-    found, inbox, lines = run(silent, k=6)
-    assert inbox.version == 0 and np.array_equal(flat(found, OWN), flat(OWN, OWN))
-    assert any("No new version within 0.5 s" in line for line in lines)
+    grid = SlowGrid(lambda node: 40 if node == NODES[-1] else 1 + node % 3, answer)
+    found = server(mt.NNM(2) >> mt.GeometricMedian(), when).start(grid, record(OWN), 30)
+    assert len(found.records) == 30 and found.records[-1]["version"] == 30
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert arrays_of(found.arrays)["norm.count"] == OWN["norm.count"], "whole numbers are not differences"
+    assert set(found.faults) <= {str(NODES[-1])}, "its updates are too old, or used"
 
 
-def test_mistakes_are_refused():
-    with pytest.raises(ValueError, match="waits for 3"):
-        run(Delayed(honest), mt.Krum(2), k=3)
-    with pytest.raises(ValueError, match="seed"):
-        run(Delayed(honest), train_config={"seed": 3})
+def test_a_reply_is_a_difference_to_the_model_that_its_client_was_given() -> None:
+    """Not to the newest one: otherwise a stale reply would undo what was learnt since."""
+    given = {}
+
+    def answer(message):
+        own = arrays_of(message.content["arrays"])
+        given.setdefault(message.metadata.dst_node_id, []).append(own)
+        return reply(message, {name: v + v.dtype.type(1) if v.dtype.kind == "f" else v for name, v in own.items()})
+
+    grid = SlowGrid(lambda node: 1 + 5 * (node == NODES[0]), answer)
+    found = server(mt.Mean(), mt.Fresh(4)).start(grid, record(OWN), 6)
+    assert np.allclose(moved(arrays_of(found.arrays)), 6.0, atol=1e-4), "every difference is 1, stale or not"
+    assert any(not np.array_equal(first["fc.bias"], OWN["fc.bias"]) for first in given[NODES[1]][1:])
+
+
+def test_what_is_wrong_with_a_reply_is_its_clients_matter() -> None:
+    """NaN, other arrays, an error and silence: the others go on, and the clients are named."""
+    nan, other, broken, silent = NODES[:4]
+
+    def answer(message):
+        node, made = message.metadata.dst_node_id, towards(message)
+        if node == nan:
+            made["fc.bias"] = np.full(5, np.nan, np.float32)
+        if node == other:
+            del made["fc.bias"]
+        if node == broken:
+            return Message(Error(code=0, reason="client died\x1b[2J"), reply_to=message)
+        return None if node == silent else reply(message, made)
+
+    with logged() as lines:
+        found = server(mt.TrimmedMean(1), mt.Fresh(4)).start(SlowGrid(lambda node: 1, answer), record(OWN), 8)
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert all(step["quarantined"] == [str(nan)] for step in found.records)
+    assert set(found.faults) == {str(other), str(broken)}
+    assert any("without" in line and "fc.bias" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_strangers_replies_are_left_out() -> None:
+    """A reply in the name of another client, and one of a client that is not expected."""
+
+    def answer(message):
+        found = reply(message, towards(message))
+        if message.metadata.dst_node_id == NODES[0]:
+            found.metadata._src_node_id = NODES[1]
+        return found
+
+    grid = SlowGrid(lambda node: 1, answer, nodes=[*NODES, 1000])
+    found = server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 4)
+    assert set(found.faults) == {str(NODES[0]), "1000"}
+    assert all(str(NODES[0]) not in step["workers"] for step in found.records)
+
+
+def test_server_optimisers_and_evaluation() -> None:
+    grid = SlowGrid(lambda node: 1, lambda message: reply(message, towards(message)))
+    seen = []
+    made = server(mt.recommended(f=2), mt.Fresh(9), server_optimizer=Adam(eta=0.1))
+    found = made.start(grid, record(OWN), 5, evaluate_fn=lambda version, arrays: seen.append(version))
+    assert seen == [1, 2, 3, 4, 5] and np.isfinite(moved(arrays_of(found.arrays))).all()
+
+
+def test_ends_at_its_timeout_and_refuses_seeds() -> None:
+    grid = SlowGrid(lambda node: 1, lambda message: None)
+    found = server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 3, timeout=0.05)
+    assert not found.records
+    with pytest.raises(ValueError, match="holds a seed"):
+        server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 1, train_config=ConfigRecord({"my-seed": 1}))

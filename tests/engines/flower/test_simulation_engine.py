@@ -17,6 +17,25 @@ ATTEMPTS = 3
 )
 def test_twelve_clients_two_attack(tmp_path, config, quarantined):
     """The model learns all the same; clients that send NaN are named in every round."""
+    found, said = simulated(tmp_path, config)
+    assert found["accuracy"] > 0.7, said  # 0.125 before training
+    assert len(found["rounds"]) == 2
+    for metrics in found["rounds"].values():
+        assert metrics["mixtailor-received"] == 12 and metrics["mixtailor-skipped"] == 0
+        assert len(metrics["mixtailor-quarantined"]) == quarantined
+    assert ("is quarantined: not finite" in said) == (quarantined > 0)
+
+
+def test_without_rounds(tmp_path):
+    """Two steps of eight updates or more each, as they arrive; clients that send NaN are named, and do not count."""
+    found, said = simulated(tmp_path, 'attack="non_finite" asynchronous=true')
+    assert found["accuracy"] > 0.7, said
+    assert [step["version"] for step in found["steps"]] == [1, 2]
+    assert all(len(step["workers"]) >= 8 and len(step["quarantined"]) <= 2 for step in found["steps"])
+
+
+def simulated(tmp_path, config):
+    """What the example's server reports of two rounds, and all that was printed."""
     report = tmp_path / "report.json"
     with flower(tmp_path) as processes:
         processes.superlink("--simulation")
@@ -27,10 +46,4 @@ def test_twelve_clients_two_attack(tmp_path, config, quarantined):
             if report.exists() or BUSY not in said:
                 break
     assert report.exists(), said
-    found = json.loads(report.read_text())
-    assert found["accuracy"] > 0.7, said  # 0.125 before training
-    assert len(found["rounds"]) == 2
-    for metrics in found["rounds"].values():
-        assert metrics["mixtailor-received"] == 12 and metrics["mixtailor-skipped"] == 0
-        assert len(metrics["mixtailor-quarantined"]) == quarantined
-    assert ("is quarantined: not finite" in said) == (quarantined > 0)
+    return json.loads(report.read_text()), said

@@ -10,7 +10,7 @@ except ImportError:  # pragma: no cover  # with flwr installed, nothing to see
 
     raise MissingPackageError("The Flower adapter", "flwr", "flower") from None
 
-from mixtailor.engines.flower.buffered import run_buffered
+from mixtailor.engines.flower.buffered import BufferedServer, Steps
 from mixtailor.engines.flower.collusion import Colluding
 from mixtailor.engines.flower.digests import digest_of_content
 from mixtailor.engines.flower.mods import FAULTS, byzantine_mod, malformed_mod
@@ -21,12 +21,13 @@ __all__ = [
     "FAULTS",
     "Adagrad",
     "Adam",
+    "BufferedServer",
     "Colluding",
     "RobustStrategy",
     "ServerOptimizer",
+    "Steps",
     "Yogi",
     "byzantine_mod",
     "digest_of_content",
     "malformed_mod",
-    "run_buffered",
 ]

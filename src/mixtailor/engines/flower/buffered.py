@@ -1,170 +1,214 @@
-"""`run_buffered`: Flower without rounds. Clients reply when they can, and an inbox waits for enough of them."""
+"""`BufferedServer`: Flower without rounds. Clients train when they are free; the server steps when it has enough."""
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from mixtailor._checks import check_count, check_positive, listing, refuse
-from mixtailor._types import Array as Values
+from mixtailor._checks import check_count, check_positive, refuse
 from mixtailor.engines.claims import MOST_EXAMPLES
-from mixtailor.engines.flower.arrays import Model
+from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_seeds
 from mixtailor.engines.flower.replies import Claims, collect
 from mixtailor.memory.inbox import Fresh, Inbox, Kept, RefusedError
+from mixtailor.rules.aggregation import Aggregation
 
-__all__ = ["run_buffered"]
+__all__ = ["BufferedServer", "Steps"]
 
 _log = logging.getLogger("flwr.mixtailor")
-_UNCOUNTED = Claims("num-examples", None, MOST_EXAMPLES)
 
 
-def run_buffered(
-    grid: Grid,
-    inbox: Inbox,
-    initial_arrays: ArrayRecord,
-    *,
-    when: Fresh | Kept,
-    versions: int,
-    server_optimizer: ServerOptimizer | None = None,
-    train_config: Mapping[str, Any] | None = None,
-    public_seeds: Collection[str] = (),
-    evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-    pause: float = 0.5,
-    timeout: float = 3600.0,
-) -> ArrayRecord:
-    """Train until the model has a number of versions; each is made of the updates that have arrived by then.
+@dataclass(frozen=True)
+class Steps:
+    """What a buffered server did.
 
-    Every connected client is asked once for each version. A client that is still computing when the version advances
-    replies late: its update counts as stale, by the version that this server sent it.
+    Attributes
+    ----------
+    arrays : ArrayRecord
+        The last model.
+    records : list of dict
+        One for each step: the version of the model that it made, the seconds since the start, the clients whose updates
+        were used and those that were quarantined, and what `evaluate_fn` found.
+    faults : dict
+        How many replies of each client were of no use: errors, other arrays than the model's, late ones.
+    """
+
+    arrays: ArrayRecord
+    records: list[dict[str, Any]] = field(repr=False)
+    faults: dict[str, int]
+
+
+@final
+@dataclass
+class BufferedServer:
+    r"""Federated learning that does not wait for its slowest client, as FedBuff [1]_, with a rule of ours.
+
+    Every client that is free gets the newest model. Its reply goes into an `Inbox`, as the difference to the model that
+    *it* was given. Whenever the inbox has enough updates, its rule makes one step of them.
 
     Parameters
     ----------
-    grid : Grid
     inbox : Inbox
-        The rule, how stale an update may be, and who may send.
-    initial_arrays : ArrayRecord
-        The first model. Clients reply with their model after training.
+        With its rule, and with `oldest`, `staleness`, `momentum` and `folder` as you need them.
     when : Fresh or Kept
-        How many new updates make a version.
-    versions : int
-        The version at which to stop.
+        How many updates a step needs, and which of them are aggregated.
+    sends : {"models", "updates"}
+        What clients reply with: their model after training, or its difference to the model they got.
+    learning_rate, momentum : float
+        The server's, 1 and 0 by default.
     server_optimizer : ServerOptimizer, optional
-        `Adam`, `Yogi` or `Adagrad`; without it, the aggregate is added to the model.
-    train_config : mapping, optional
-        What clients are sent with the model; ``server-round`` is added, the version.
-    public_seeds : collection of str
-        Keys of seeds that may be known to everybody.
-    evaluate_fn : callable, optional
-        Called with each version and its model.
-    pause : float
-        Seconds between two looks at what has arrived.
-    timeout : float
-        Seconds without a new version after which training ends, with the model that there is.
+        In the place of both.
+    ttl : float
+        Seconds after which a client that did not reply is asked again.
+    poll : float
+        Seconds between two looks for replies.
 
-    Returns
-    -------
-    ArrayRecord
-        The last model.
+    Examples
+    --------
+    >>> import mixtailor as mt
+    >>> BufferedServer(mt.Inbox(mt.recommended(f=2), oldest=10), when=mt.Fresh(8)).ttl
+    600.0
 
     Notes
     -----
-    Whose reply it is and which version it was computed from come from the message that it replies to, not from what the
-    reply says. A reply that cannot be used is named in the log and takes nobody's place: of k fresh updates at most f
-    are Byzantine, however fast they are. A client is asked again after each version, also after an error.
+    Flower's strategies are called once for each round, when all replies have arrived. So this is no strategy: call
+    `start` in the main function of a `ServerApp`.
+
+    References
+    ----------
+    .. [1] Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022.
     """
-    check_count("run_buffered", "versions", versions, 0)
-    check_positive("run_buffered", "pause", pause)
-    if when.k < inbox.rule.min_rows():
-        refuse(
-            f"run_buffered needs as many new updates as the rule does: {inbox.rule!r} needs {inbox.rule.min_rows()} "
-            f"({inbox.rule.needs()}), and {when!r} waits for {when.k}."
+
+    inbox: Inbox
+    when: Fresh | Kept = field(kw_only=True)
+    sends: Literal["models", "updates"] = field(default="models", kw_only=True)
+    learning_rate: float = field(default=1.0, kw_only=True)
+    momentum: float = field(default=0.0, kw_only=True)
+    server_optimizer: ServerOptimizer | None = field(default=None, kw_only=True)
+    ttl: float = field(default=600.0, kw_only=True)
+    poll: float = field(default=0.2, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.sends not in ("models", "updates"):
+            refuse(f'BufferedServer needs sends="models" or "updates" and got {self.sends!r}.')
+        check_positive("BufferedServer", "ttl", self.ttl)
+        check_positive("BufferedServer", "poll", self.poll)
+        self._steps = Stepper(
+            self.server_optimizer or Momentum(learning_rate=self.learning_rate, momentum=self.momentum)
         )
-    config = ConfigRecord(dict(train_config or {}))
-    refuse_seeds(config, "the configuration that clients are sent", frozenset(public_seeds))
-    stepper = Stepper(server_optimizer or Momentum(learning_rate=1.0, momentum=0.0))
-    model, asked, seen = Model.of(initial_arrays), _Asked(grid), time.monotonic()
-    while inbox.version < versions:
-        asked.ask(model, config, inbox.version)
-        for question, sent, version, reply in asked.replies():
-            _put(inbox, question, sent, version, reply)
-        result = inbox.aggregate(when, on_fault="skip")
-        if result is not None:
-            for found in result.quarantined:
-                _log.warning("Version %d: node %s is quarantined: %s", inbox.version, found.worker, found.reason)
-        if result is not None and result.update is not None:
-            update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
-            if stepper.stepped(model, update):
-                model = Model.of(model.with_values(update))
-            else:
-                _log.warning("Version %d is the model as it was: the next one would not be finite.", inbox.version)
-            _log.info("Version %d: %r on %d updates", inbox.version, result.rule, result.n)
-            if evaluate_fn is not None:
-                _log.info("Version %d: %s", inbox.version, evaluate_fn(inbox.version, model.record))
-            seen = time.monotonic()
-        elif time.monotonic() - seen > timeout:
-            _log.warning("No new version within %g s: training ends at version %d.", timeout, inbox.version)
-            break
-        else:
-            time.sleep(pause)
-    return model.record
+        self._claims = Claims("num-examples", None, MOST_EXAMPLES)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        steps: int,
+        *,
+        timeout: float | None = None,
+        train_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Steps:
+        """Train for so many steps, or until the timeout, in seconds.
+
+        Parameters
+        ----------
+        grid : Grid
+            Of the `ServerApp`.
+        initial_arrays : ArrayRecord
+            The model.
+        steps : int
+            How many steps to take.
+        timeout : float, optional
+            The seconds after which training ends in any case.
+        train_config : ConfigRecord, optional
+            What clients are sent besides the model; ``server-round`` is added, the version plus one.
+        evaluate_fn : callable, optional
+            Called with the version and the arrays after each step.
+        """
+        check_count("BufferedServer.start", "steps", steps)
+        config = train_config or ConfigRecord()
+        refuse_seeds(config, "the configuration that clients are sent", ())
+        begun, last = time.monotonic(), self.inbox.version + steps
+        models = {self.inbox.version: Model.of(initial_arrays)}  # those that clients compute on, and the newest
+        asked: dict[str, Message] = {}
+        records: list[dict[str, Any]] = []
+        faults: dict[str, int] = {}
+        while self.inbox.version < last and (timeout is None or time.monotonic() - begun < timeout):
+            asked.update(self._send_out(grid, models[self.inbox.version].record, config, asked.values()))
+            replies = list(grid.pull_messages(list(asked))) if asked else []
+            for message in replies:
+                question = asked.pop(message.metadata.reply_to_message_id, None)
+                if question is not None:
+                    self._put(message, question, models, faults)
+            result = self.inbox.aggregate(self.when, on_fault="skip") if replies else None
+            if result is not None and result.update is not None:
+                records.append(self._stepped(result, models))
+                records[-1]["seconds"] = time.monotonic() - begun
+                if evaluate_fn is not None:
+                    found = evaluate_fn(self.inbox.version, models[self.inbox.version].record)
+                    records[-1]["metrics"] = dict(found or {})
+            if not replies:
+                time.sleep(self.poll)
+            needed = {_version(message) for message in asked.values()} | {self.inbox.version}
+            models = {version: model for version, model in models.items() if version in needed}
+        return Steps(models[self.inbox.version].record, records, faults)
+
+    def _send_out(
+        self, grid: Grid, model: ArrayRecord, config: ConfigRecord, asked: Iterable[Message]
+    ) -> dict[str, Message]:
+        """Ask every client that is free and has not replied to this version."""
+        version = self.inbox.version
+        busy = {message.metadata.dst_node_id for message in asked}
+        free = [node for node in grid.get_node_ids() if node not in busy and self.inbox.last(node) < version]
+        config["server-round"] = version + 1
+        content = RecordDict({"arrays": model, "config": config})
+        messages = [Message(content, node, MessageType.TRAIN, ttl=self.ttl, group_id=str(version)) for node in free]
+        return dict(zip(grid.push_messages(messages), messages, strict=True)) if messages else {}
+
+    def _put(self, message: Message, question: Message, models: dict[int, Model], faults: dict[str, int]) -> None:
+        """One reply into the inbox, as a difference; whatever it holds is the client's own matter."""
+        node, version = question.metadata.dst_node_id, _version(question)
+        model = models[version]
+        found = collect([message], [question], model, self._claims)
+        reason = found.faults.get(0, "")
+        if 0 in found.rows:
+            row = dict(found.rows[0])
+            for name in model.floats:
+                own = model.arrays[name]
+                with np.errstate(all="ignore"):  # what is not finite is found when it is aggregated
+                    sent = np.asarray(row[name], own.dtype)
+                    row[name] = sent - own if self.sends == "models" else sent
+            try:
+                self.inbox.put(node, row, version=version)
+            except RefusedError as error:
+                reason = str(error)
+        if reason or 0 not in found.rows:
+            faults[str(node)] = faults.get(str(node), 0) + 1
+            _log.warning("Version %d: the reply of node %d is left out: %s", version, node, shown(reason or "no reply"))
+
+    def _stepped(self, result: Aggregation, models: dict[int, Model]) -> dict[str, Any]:
+        """The next model, and what is known of the step. One that would not be finite leaves the model as it was."""
+        version = self.inbox.version
+        model = models[version - 1]
+        update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
+        record = model.with_values(update) if self._steps.stepped(model, update) else model.record
+        models[version] = Model.of(record)
+        for found in result.quarantined:
+            _log.warning("Version %d: node %s is quarantined: %s", version, found.worker, found.reason)
+        return {
+            "version": version,
+            "rule": repr(result.rule),
+            "workers": list(result.workers or ()),
+            "quarantined": [str(found.worker) for found in result.quarantined],
+            "skipped": record is model.record,
+        }
 
 
-class _Asked:
-    """Which client was asked for which version, with which model."""
-
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        self._open: dict[str, tuple[Message, Model, int]] = {}  # by the id of the message
-        self._last: dict[int, int] = {}  # the version that each client was asked for last
-
-    def ask(self, model: Model, config: ConfigRecord, version: int) -> None:
-        busy = {message.metadata.dst_node_id for message, _, _ in self._open.values()}
-        config["server-round"] = version
-        content = RecordDict({"arrays": model.record, "config": config})
-        messages = [
-            Message(content, dst_node_id=node, message_type=MessageType.TRAIN)
-            for node in self.grid.get_node_ids()
-            if node not in busy and self._last.get(node, -1) < version
-        ]
-        for message, name in zip(messages, self.grid.push_messages(messages), strict=True):
-            self._last[message.metadata.dst_node_id] = version
-            self._open[name] = message, model, version
-
-    def replies(self) -> list[tuple[Message, Model, int, Message]]:
-        """What has arrived, each with the message that it replies to."""
-        found = []
-        for reply in self.grid.pull_messages(list(self._open)) if self._open else ():
-            question = self._open.pop(reply.metadata.reply_to_message_id, None)
-            if question is not None:
-                found.append((*question, reply))
-        return found
-
-
-def _put(inbox: Inbox, question: Message, sent: Model, version: int, reply: Message) -> None:
-    node = question.metadata.dst_node_id
-    collected = collect([reply], [question], sent, _UNCOUNTED)
-    if collected.faults or not collected.rows:
-        reasons = listing(collected.faults.values()) or "a reply that it did not send"
-        _log.warning("Version %d: node %d is left out: %s", inbox.version, node, reasons)
-        return
-    try:
-        inbox.put(node, _difference(collected.rows[0], sent), version=version)
-    except RefusedError as error:
-        _log.warning("Version %d: node %d is left out: %s", inbox.version, node, error)
-
-
-def _difference(parts: dict[str, Values], sent: Model) -> dict[str, Values]:
-    """What a client changed; of counters, what they are now."""
-    found = {}
-    with np.errstate(all="ignore"):  # what is not finite is quarantined by the rule
-        for name, values in parts.items():
-            own = sent.arrays[name]
-            difference = np.asarray(values, own.dtype) - own if name in sent.floats else values
-            found[name] = difference.view(np.uint8) if difference.dtype == bool else difference
-    return found
+def _version(message: Message) -> int:
+    return int(message.metadata.group_id)

@@ -63,9 +63,9 @@ class RobustHook:
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
     DDP's own hooks it divides by nothing, since a rule's result is an update already. Buckets of several types are
-    aggregated in the widest of them. Sparse gradients are refused. A rank that is late is waited for until the group's timeout, and is not
-    quarantined; then the backward pass of the others raises. Drop the DDP model before `destroy_process_group`, as the
-    example does.
+    aggregated in the widest of them. Sparse gradients are refused. A rank that is late is waited for until the group's
+    timeout, and is not quarantined; then the backward pass of the others raises. Drop the DDP model before
+    `destroy_process_group`, as the example does.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -410,3 +411,62 @@ def test_nobody_is_suspected_where_all_are_honest() -> None:
         memory(updates)
         named.update(memory.suspects())
     assert not named
+
+
+def test_a_state_is_of_whole_rounds(monkeypatch) -> None:
+    """Another thread that asks for the state in the middle of a round waits for its end."""
+    memory, rows = mt.Memory(mt.ViewFilter(1), size=16, key=1), np.random.default_rng(0).normal(size=(5, 10))
+    memory(rows)
+    found: list[dict[str, object]] = []
+    advance = History.advance
+
+    def asked_halfway(self: History, workers: list[str], means: np.ndarray) -> None:
+        advance(self, workers[:2], means[:, :2])
+        thread = threading.Thread(target=lambda: found.append(memory.state()))
+        thread.start()
+        thread.join(0.1)
+        assert not found
+        advance(self, workers[2:], means[:, 2:])
+
+    monkeypatch.setattr(History, "advance", asked_halfway)
+    memory(rows)
+    monkeypatch.undo()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(10.0)
+    assert [state["rounds"] for state in found] == [[2] * 5]
+
+
+def test_a_restored_memory_does_not_share_the_numbers_of_the_state() -> None:
+    """Whoever gave the state may go on to change it."""
+    memory = mt.Memory(mt.ViewFilter(1), size=16, key=1)
+    memory(np.random.default_rng(0).normal(size=(5, 10)))
+    state = memory.state()
+    memory.restore(state)
+    state["means"][:] = 9.0
+    assert np.abs(memory.state()["means"]).max() < 9.0
+
+
+def test_restored_then_continued_equals_uninterrupted(tmp_path) -> None:
+    """Saved and loaded every few rounds, with workers that come and go: the same results and suspects."""
+    from mixtailor.mixing import SeededEntropy
+
+    pool = mt.MixTailor([mt.ViewFilter(2), mt.NNM(2) >> mt.GeometricMedian()])
+
+    def trained_with(interrupted: bool) -> tuple[np.ndarray, list[str]]:
+        memory, random, entropy = mt.Memory(pool, key=5), np.random.default_rng(3), SeededEntropy(9)
+        results = []
+        for round in range(25):
+            present = random.permutation(12)[: random.integers(8, 13)]
+            if interrupted and round % 6 == 5:
+                memory.save(tmp_path / "state")
+                memory = mt.Memory(pool)
+                memory.load(tmp_path / "state")
+            rows = pushed(random, [1, 4])[present]
+            results.append(memory(rows, workers=[NAMES[i] for i in present], entropy=entropy))
+        return np.array(results), memory.suspects()
+
+    whole, suspects = trained_with(False)
+    parts, others = trained_with(True)
+    np.testing.assert_array_equal(parts, whole)
+    assert others == suspects

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from mixtailor._files import atomic_write
-from mixtailor.attacks import Attack
 from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import as_rule
@@ -25,7 +24,7 @@ from mixtailor.simulation.frames import Filming, Frames
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
 from mixtailor.simulation.outcome import TRACKED, Outcome
-from mixtailor.simulation.own import as_dataset
+from mixtailor.simulation.own import as_dataset, check_objects
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from mixtailor.attacks import Attack
     from mixtailor.rules import Aggregation, Rule
     from mixtailor.simulation.data import Dataset
     from mixtailor.simulation.gradients import Loss
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mixtailor.theory import State
     from mixtailor.trackers import Tracker
 
-__all__ = ["Simulation", "check_objects"]
+__all__ = ["Simulation"]
 
 
 class Simulation:
@@ -384,19 +384,6 @@ class Simulation:
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])
-
-
-def check_objects(attack: object, partition: object) -> None:
-    """Text where an object is needed gets the sentence that says what to write."""
-    if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
-        text = isinstance(attack, str)
-        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
-        raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
-    if not callable(partition):
-        raise TypeError(
-            f"A simulation needs its partition as a function and got {partition!r}. Write "
-            "mixtailor.simulation.dirichlet(alpha=0.3), for example."
-        )
 
 
 def _source(rule: Rule, seed: int) -> SeededEntropy:

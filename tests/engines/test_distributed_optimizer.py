@@ -44,16 +44,7 @@ def test_what_no_rule_could_protect_is_refused(ranks):
         assert "DistributedDataParallel module averages these" in said["before"]
         assert "All 5 updates of this step are the same" in said["equal"] and said["meant"] is None
         assert "LBFGS calls a closure" in said["closure"]
-        for sparse in (said["sparse"], said["sparse in DDP"]):
-            assert "dense gradients" in sparse and "shape (4, 2)" in sparse
-
-
-def test_protect_finds_the_wrapper_that_trains(ranks):
-    """Of two it registers on neither; one that is garbage does not count; a second hook is refused by torch."""
-    for rank in ranks:
-        found = rank["wrapped_twice"]
-        assert "2 hold this model" in found["two"] and found["called"] == (0, 1)
-        assert "register_comm_hook" in found["again"] or "already" in found["again"]
+        assert "dense gradients" in said["sparse"] and "shape (4, 2)" in said["sparse"]
 
 
 def test_later_steps_are_checked_too(ranks):

@@ -65,13 +65,16 @@ def wrapper_of(model: torch.nn.Module) -> DistributedDataParallel:
             f"{listing(type(item).__name__ for item in around)}. Drop those of earlier trainings, or give the wrapper "
             "that trains."
         )
-    if not around or not isinstance(around[0], DistributedDataParallel):
-        holder = f"a {type(around[0]).__name__} does" if around else "no such module of this process holds this one"
+    wrapper = around[0] if around else None
+    if not isinstance(wrapper, DistributedDataParallel):
+        holder = "no such module of this process holds this one"
+        if wrapper is not None:
+            holder = f"a {type(wrapper).__name__} does"
         refuse(
             f"protect needs a model inside DistributedDataParallel, and {holder}. Start several processes and call it "
             "after the model was wrapped; for sharded models see Replicas."
         )
-    return around[0]
+    return wrapper
 
 
 def scaler_in_use() -> bool:

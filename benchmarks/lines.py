@@ -70,6 +70,7 @@ FEATURES = {
     "distances between many workers": ["f7211a9"],
     "RobustTailor, costs, Nesterov at the server": ["04b47f7", "64ae9b5"],
     "training without rounds": ["6a8e8f9"],
+    "sparse and 8-bit updates, trees and sketches of many workers": ["328c127", "0bbe4cc"],
 }
 
 

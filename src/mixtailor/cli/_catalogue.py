@@ -162,8 +162,8 @@ def _tolerates(kind: type[Any], n: Letter) -> str:
         return "what its rule does"
     if "f" in fields:
         return "f" if _blank(kind).robust else "no bound known"
-    answer = formula(kind.tolerates(_blank(kind), n)) or ""
-    return answer if answer != "0" else "none"
+    found = formula(kind.tolerates(_blank(kind), n)) or ""
+    return found if found != "0" else "none"
 
 
 class _Behind:

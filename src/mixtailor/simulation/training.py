@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mixtailor.attacks import Attack
-    from mixtailor.rules import Aggregation, Rule
+    from mixtailor.rules import Rule
     from mixtailor.simulation.data import Dataset
     from mixtailor.simulation.gradients import Loss
     from mixtailor.simulation.progress import Progress
@@ -80,8 +80,8 @@ class Simulation:
         Who holds which examples; iid by default.
     folder : path, optional
         Where records, checkpoints and the last weights go. A run that finds its checkpoint there goes on from it.
-    loss : callable
-        A mean over a batch.
+    loss : callable, optional
+        A mean over a batch. By default the cross-entropy, or the squared error where labels are real numbers.
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
@@ -125,7 +125,7 @@ class Simulation:
         settings: Settings | None = None,
         partition: Partition = iid,
         folder: str | os.PathLike[str] | None = None,
-        loss: Loss = nn.functional.cross_entropy,
+        loss: Loss | None = None,
         checkpoint_seconds: float = 10.0,
         progress: Progress | None = None,
         tracker: Tracker | None = None,
@@ -146,7 +146,7 @@ class Simulation:
         self._entropy = _source(rule, settings.seed)
         self._adversary = Adversary(attack, settings)
         self._cast = Cast(settings)
-        gradients = WorkerGradients(network, loss)
+        gradients = WorkerGradients(network, loss or data.loss)
         self.layout = gradients.layout
         self._workers = Workers(
             gradients,
@@ -215,16 +215,16 @@ class Simulation:
             return "diverged"
         round, tally, watch = self._round, self._tally, Laps(self._tally)
         workers, byzantine = self._cast(round)
-        lying = set(byzantine)
-        honest = [worker for worker in workers if worker not in lying]
+        malicious = set(byzantine)
+        honest = [worker for worker in workers if worker not in malicious]
         own = list(byzantine) if self._computes_own() else []
-        alike = self._workers.simulated  # the server's own: updates like those of the workers, and one to trust
-        computing = [*honest, *own, *alike, *([self.settings.n] if self._own_batch else [])]
+        simulated = self._workers.simulated  # the server's own: updates like those of the workers, and one to trust
+        computing = [*honest, *own, *simulated, *([self.settings.n] if self._own_batch else [])]
         # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
         room = None if len(computing) > len(honest) or not byzantine else self._room_for(len(workers))
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
-        rule = self._rule_of(rows[len(honest) + len(own) :][: len(alike)])
+        rule = self._rule_of(rows[len(honest) + len(own) :][: len(simulated)])
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
         if self._rollback is not None:
@@ -246,7 +246,15 @@ class Simulation:
         watch.lap("attack")
         shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
         watch.lap("frames")
-        result = self._aggregated(rule, correct, workers, lying, reference)
+        result = rule.aggregate(
+            correct,
+            workers=workers,
+            reference=reference,
+            honest=[row for row, worker in enumerate(workers) if worker not in malicious],
+            round=round,
+            entropy=self._entropy,
+            on_fault="skip",
+        )
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
         self._called.add(name)
@@ -277,19 +285,6 @@ class Simulation:
         if self.settings.sends == "models":
             simulated = simulated - self._server.weights
         return self._tailor.for_round(simulated, rng=stream(self.settings.seed, "simulated", self._round))
-
-    def _aggregated(
-        self, rule: Rule, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
-    ) -> Aggregation:
-        return rule.aggregate(
-            rows,
-            workers=workers,
-            reference=reference,
-            honest=[row for row, worker in enumerate(workers) if worker not in lying],
-            round=self._round,
-            entropy=self._entropy,
-            on_fault="skip",
-        )
 
     def _computes_own(self) -> bool:
         """Whether Byzantine workers compute too: for an attack that asks, or to keep a momentum they will need."""

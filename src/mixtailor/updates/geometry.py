@@ -149,8 +149,7 @@ class Geometry:
         points, used = self._taking_part(weights)
         if not len(points) or points[0] == self._rows().n:  # nothing but the origin
             return np.zeros((len(weights), len(weights)))
-        inner: Floats = used @ self.centred(points).products @ used.T
-        return inner
+        return np.asarray(used @ self.centred(points).products @ used.T)
 
     def distances_to(self, weights: Floats, aim: Floats) -> Floats:
         """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``."""
@@ -360,13 +359,14 @@ class Basis:
 
     def distances(self, p: float) -> Floats:
         """The distances in a norm."""
-        return self.measure([p])[0]
+        if p not in self.lengths:
+            self._measure([p])
+        return self.lengths[p]
 
     def norms(self, p: float) -> Floats:
         """The distances of the rows to the origin."""
         if self.base is not None:
-            self.measure([p])
-            return np.asarray(self.lengths[p][self.base])
+            return np.asarray(self.distances(p)[self.base])
         if self._numbers is not None:
             if p != 2.0 or self._numbers.norms is None:
                 self._numbers.missing_norms()

@@ -35,7 +35,7 @@ class Case:
     ----------
     rule, given, home : Rule, Input, str
     overfull : bool
-        Whether more rows prove a fault than the rule withstands.
+        Whether more rows prove a fault than the rule tolerates.
     """
 
     rule: Rule

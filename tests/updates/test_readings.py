@@ -45,7 +45,7 @@ COUNTS = [
 class Counting(Group):
     """Two processes, the second of which holds no coordinate: what the first has is the sum."""
 
-    count, alike = 2, True
+    count, same_bits = 2, True
 
     def __init__(self) -> None:
         self.met = 0

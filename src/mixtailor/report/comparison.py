@@ -26,9 +26,8 @@ from mixtailor.report.page import write
 from mixtailor.report.tables import tables
 from mixtailor.rules import as_rule
 from mixtailor.simulation.description import named
-from mixtailor.simulation.own import as_dataset
+from mixtailor.simulation.own import as_dataset, check_objects
 from mixtailor.simulation.partitions import Spreading
-from mixtailor.simulation.training import check_objects
 
 if TYPE_CHECKING:
     import os

@@ -13,6 +13,7 @@ import torch
 from mixtailor._checks import shown
 from mixtailor._files import check_unpacked
 from mixtailor._references import is_reference, loaded
+from mixtailor.attacks import Attack
 from mixtailor.simulation.data import Dataset
 from mixtailor.simulation.files import DataError
 from mixtailor.simulation.idx import read_idx
@@ -20,7 +21,7 @@ from mixtailor.simulation.idx import read_idx
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["as_dataset", "data_files", "is_own", "read_data"]
+__all__ = ["as_dataset", "check_objects", "data_files", "is_own", "read_data"]
 
 EVERY = 5  # of examples without a test part, every fifth of each label is for testing
 LONGEST = 2**31  # bytes of a CSV file, which is read whole, and of packed arrays
@@ -221,3 +222,16 @@ def _from_idx(folder: Path) -> Dataset:
     if math.prod(images[0].shape) == 0:
         raise DataError(f"{folder} has no training examples.")
     return _numbered(folder.name, images[0], arrays[1], images[1], arrays[3])
+
+
+def check_objects(attack: object, partition: object) -> None:
+    """Text where an object is needed gets the sentence that says what to write."""
+    if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
+        text = isinstance(attack, str)
+        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
+        raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
+    if not callable(partition):
+        raise TypeError(
+            f"A simulation needs its partition as a function and got {partition!r}. Write "
+            "mixtailor.simulation.dirichlet(alpha=0.3), for example."
+        )

@@ -42,7 +42,7 @@ _INVERTIBLE = 1e-300
 
 
 class Known(Protocol):
-    """Numbers between rows that were given from outside; `mixtailor.updates.numbers` has them."""
+    """Numbers between rows that were given from outside: those of `mixtailor.updates.numbers`."""
 
     distances: dict[float, Floats]
     norms: Floats | None
@@ -120,9 +120,8 @@ class Geometry:
     def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
-        cosines = _cosines(self._rows().gram_rows(about, inverse, which), which)
-        lines: Floats = cosines * away[which][:, None] * away[None, :]
-        return lines
+        cosines = _cosines(self._rows().gram(about, inverse, which=which), which)
+        return np.asarray(cosines * away[which][:, None] * away[None, :])
 
     def _all_about(self, about: int, origin: bool) -> Floats:
         """The inner products of all rows about one, from their differences; with the origin as last row."""
@@ -150,8 +149,7 @@ class Geometry:
         points, used = self._taking_part(weights)
         if not len(points) or points[0] == self._rows().n:  # nothing but the origin
             return np.zeros((len(weights), len(weights)))
-        inner: Floats = used @ self.centred(points).products @ used.T
-        return inner
+        return np.asarray(used @ self.centred(points).products @ used.T)
 
     def distances_to(self, weights: Floats, aim: Floats) -> Floats:
         """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``."""
@@ -361,14 +359,14 @@ class Basis:
 
     def distances(self, p: float) -> Floats:
         """The distances in a norm."""
-        return self.measure([p])[0]
+        if p not in self.lengths:
+            self._measure([p])
+        return self.lengths[p]
 
     def norms(self, p: float) -> Floats:
         """The distances of the rows to the origin."""
         if self.base is not None:
-            self.measure([p])
-            from_base: Floats = self.lengths[p][self.base]
-            return from_base
+            return np.asarray(self.distances(p)[self.base])
         if self._numbers is not None:
             if p != 2.0 or self._numbers.norms is None:
                 self._numbers.missing_norms()
@@ -379,30 +377,24 @@ class Basis:
 
     def inner(self) -> Floats:
         """Inner products of the rows about zero, from the rows themselves."""
-        if self._inner is None and self._numbers is not None:
-            self._inner = self._numbers.inner()
         if self._inner is None:
-            self._inner = self.gram(-1, np.ones(self.n), origin=False)
+            self._inner = self.gram(-1, np.ones(self.n)) if self._numbers is None else self._numbers.inner()
         return self._inner
 
-    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
-        """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
-        space = self.space
+    def gram(self, about: int, inverse: Floats, *, origin: bool = False, which: Integers | None = None) -> Floats:
+        """Inner products of ``(row - about) * inverse``, from differences; with the origin as last row.
+
+        Only the rows `which` of it, where given: little more than a reading, where they are few.
+        """
         if self._numbers is not None:
-            return self._numbers.about(about, origin=origin) * inverse_scales[:, None] * inverse_scales
+            found: Floats = self._numbers.about(about, origin=origin) * inverse[:, None] * inverse
+            return found if which is None else found[which]
+        space, count = self.space, self.n + 1 if which is None else len(which)
 
         def query(start: int, stop: int) -> Any:
             block = self.source.block(start, stop)
-            return space.gram(space.with_origin(block) if origin else block, about, inverse_scales)
+            if which is not None:
+                return space.gram_rows(block, about, inverse, which)
+            return space.gram(space.with_origin(block) if origin else block, about, inverse)
 
-        return self.reader.total(query, self.source.runs(), (self.n + 1) ** 2)
-
-    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
-        """Some rows of `gram`: little more than a reading, where they are few."""
-        if self._numbers is not None:
-            return self.gram(about, inverse_scales, origin=False)[which]
-
-        def query(start: int, stop: int) -> Any:
-            return self.space.gram_rows(self.source.block(start, stop), about, inverse_scales, which)
-
-        return self.reader.total(query, self.source.runs(), self.n * len(which))
+        return self.reader.total(query, self.source.runs(), (self.n + 1) * count)

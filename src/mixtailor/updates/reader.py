@@ -300,7 +300,7 @@ def evaluate(point: Point) -> Any:
 
 def _combine(view: Any, weights: Floats, result: Any) -> None:
     reader = view.reader
-    if not reader.group.alike:
+    if not reader.group.same_bits:
         # Processes on different processors may differ in the last bit of what they decided from the same numbers.
         weights = reader.group.agreed(weights)
     source = view.source

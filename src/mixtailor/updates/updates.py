@@ -153,7 +153,7 @@ class Updates(View):
             if isinstance(point, Combination) and point.updates.basis is self.basis:
                 aim: Floats = point.updates.over_basis_plain(point.weights)
                 if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
-                    return self.basis.geometry.distances_to(self.weights, aim)
+                    return np.asarray(self.basis.geometry.distances_to(self.weights, aim))
         if isinstance(point, Combination) and point.updates is self:
             return np.asarray(self.distances_to_each([point], [float(p)])[0])
         away: Floats = self.lengths_to(point, [p])[0]
@@ -230,7 +230,7 @@ class Updates(View):
         basis = points[0].updates.basis
         if 2.0 in basis.lengths and all(isinstance(p, Combination) and p.updates.basis is basis for p in points):
             rows = [p.updates.over_basis_plain(p.weights) for p in points if isinstance(p, Combination)]
-            return basis.geometry.products(np.stack(rows))
+            return np.asarray(basis.geometry.products(np.stack(rows)))
         first, second = np.triu_indices(len(points))
 
         def query(start: int, stop: int) -> Any:

@@ -142,7 +142,7 @@ def test_arrays_packed_without_a_bound_are_refused(
 ) -> None:
     """As data and as the state of a memory; a state that is packed at all is none that was saved."""
     path, array = tmp_path / "x.npz", io.BytesIO()
-    np.save(array, np.zeros(1_000_000))
+    np.save(array, np.zeros(1000))
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("x.npy", array.getvalue())
         archive.writestr("y.npy", array.getvalue())
@@ -153,5 +153,5 @@ def test_arrays_packed_without_a_bound_are_refused(
     for _ in range(2):
         with pytest.raises(ValueError, match="is not the state of a memory"):
             mt.recommended(f=1).load(path)
-        np.savez_compressed(path, state=np.zeros(1_000_000, np.uint8))
+        np.savez_compressed(path, state=np.zeros(10_000, np.uint8))
     assert not opened, "nothing is unpacked"

@@ -130,7 +130,8 @@ def compare(
     n, f : int
         Workers, and how many of them are Byzantine. Rules that are objects have their own f.
     loss : callable, optional
-        ``loss(outputs, labels)``, a mean over the batch; the cross-entropy by default.
+        ``loss(outputs, labels)``, a mean over the batch. By default the cross-entropy, or for regression the
+        squared error.
     out, name : path, str
         Where results go: runs in ``out/runs``, the rest in ``out/name``.
     title : str, optional

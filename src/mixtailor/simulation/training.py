@@ -80,8 +80,8 @@ class Simulation:
         Who holds which examples; iid by default.
     folder : path, optional
         Where records, checkpoints and the last weights go. A run that finds its checkpoint there goes on from it.
-    loss : callable
-        A mean over a batch.
+    loss : callable, optional
+        A mean over a batch. By default the cross-entropy, or the squared error where labels are real numbers.
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
@@ -125,7 +125,7 @@ class Simulation:
         settings: Settings | None = None,
         partition: Partition = iid,
         folder: str | os.PathLike[str] | None = None,
-        loss: Loss = nn.functional.cross_entropy,
+        loss: Loss | None = None,
         checkpoint_seconds: float = 10.0,
         progress: Progress | None = None,
         tracker: Tracker | None = None,
@@ -146,7 +146,7 @@ class Simulation:
         self._entropy = _source(rule, settings.seed)
         self._adversary = Adversary(attack, settings)
         self._cast = Cast(settings)
-        gradients = WorkerGradients(network, loss)
+        gradients = WorkerGradients(network, loss or data.loss)
         self.layout = gradients.layout
         self._workers = Workers(
             gradients,

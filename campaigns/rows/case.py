@@ -22,7 +22,8 @@ from mixtailor.testing.laws import FixedKey
 
 FILES = ("npy_files", "safetensors_files")
 COSTLY = (*FILES, "on_device")
-ROUNDED = ("differences",)  # what arrives there is a sum with a base, so the rows that it holds are other ones
+# What arrives there is a sum with a base, or rounded to float32 or eight bits: the rows that they hold are other ones.
+ROUNDED = ("differences", "sparse_pairs", "eight_bits")
 torch.set_num_threads(1)  # updates are tiny here
 MEMORY = Path("/dev/shm")  # files of a case live there where it exists: a disk is slower and learns nothing
 

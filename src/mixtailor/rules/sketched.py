@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mixtailor._checks import check_count, refuse
@@ -10,6 +10,7 @@ from mixtailor.rules._numbers import COMBINING
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Asks
 from mixtailor.rules.plain import as_rule, check_inner
+from mixtailor.rules.weighting import Weighting
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
 
@@ -143,10 +144,21 @@ class Sketched(Rule):
         plan = self.rule.plan(arrival, request, n, key)
         return Plan(self if plan.rule is self.rule else Sketched(plan.rule, self.sketch), plan.key, plan.facts)
 
+    def takes_weights(self) -> bool:
+        return True
+
+    def check_share(self, n: int, share: float) -> None:
+        self.rule.check_share(n, share)
+
     def decide(self, updates: Updates) -> Point:
+        return self._decided(updates, self.rule.decide)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return self._decided(updates, lambda seen: self.rule.decide_weighted(seen, weighting))
+
+    def _decided(self, updates: Updates, decide: Callable[[Updates], Point]) -> Point:
         sketches = updates.sketch(int(updates.random.integers(1 << 63)), self.sketch)
-        seen = Updates.of(Matrix.of(sketches), Call(updates.random))
-        point = self.rule.decide(seen)
+        point = decide(Updates.of(Matrix.of(sketches), Call(updates.random)))
         weights = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
         if weights is None:
             refuse(f"{self.rule!r} computes each coordinate by itself, and a sketch has none of them. {COMBINING}")

@@ -19,7 +19,7 @@ import numpy as np
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
-from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
+from mixtailor.updates.pairs import FEWEST, SCORED, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
 
@@ -302,7 +302,7 @@ class Basis:
             return
         p = missing[0]
         # Where float32 was tried, some decision hangs on more digits.
-        if len(missing) == 1 and self._has_panels(p) and (p == 2.0 or self.n >= _MANY or p in self._rough):
+        if len(missing) == 1 and self._has_panels(p, FEWEST) and (p == 2.0 or self.n >= _MANY or p in self._rough):
             sums = pair_sums(self.reader, p, double=True)[0]
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
@@ -317,12 +317,15 @@ class Basis:
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
 
-    def _has_panels(self, p: float) -> bool:
-        return self.n >= FEWEST and self.stored and self._numbers is None and has_panels(self.reader, p)
+    def _has_panels(self, p: float, fewest: int) -> bool:
+        return self.n >= fewest and self.stored and self._numbers is None and has_panels(self.reader, p)
 
-    def rough(self, p: float) -> Rough | None:
-        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more."""
-        if p in self.lengths or not self._has_panels(p):
+    def rough(self, p: float, *, scored: bool = False) -> Rough | None:
+        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more.
+
+        `scored` says that scores of the rows are all that is needed.
+        """
+        if p in self.lengths or not self._has_panels(p, SCORED if scored else FEWEST):
             return None
         if p not in self._rough:
             refine = partial(listed_sums, self.reader, p=p)

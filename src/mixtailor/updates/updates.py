@@ -50,8 +50,8 @@ class Updates(View):
             found = [self._known[q] for q in norms]
         return tuple(found) if isinstance(p, tuple) else found[0]
 
-    def _rough(self, p: float) -> Rough | None:
-        return self.basis.rough(float(p)) if self.is_everything() and self.n == self.basis.n else None
+    def _rough(self, p: float, *, scored: bool = False) -> Rough | None:
+        return self.basis.rough(float(p), scored=scored) if self.is_everything() and self.n == self.basis.n else None
 
     def by_neighbours(
         self, neighbours: int, power: int = 2, p: float = 2.0, *, certain: int = 1
@@ -62,7 +62,7 @@ class Updates(View):
         of them, is as exact arithmetic says. Where rows are many and float32, the scores themselves, and the order of
         the others, are right to a share of 5e-6.
         """
-        rough = self._rough(p)
+        rough = self._rough(p, scored=True)
         found = None if rough is None else rough.by_neighbours(neighbours, power, certain)
         return by_neighbours(self.distances(p), neighbours, power) if found is None else found
 

@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mixtailor.experiments import Experiment, Results, kept_curves, shipped
@@ -34,6 +35,17 @@ NAMES = {
     "bulyan": "Bulyan",
     "MixTailor": "MixTailor (paper's pool)",
 }
+
+# In every figure a rule has the same colour: that of its place here.
+COLOURED = (
+    "omniscient",
+    "Krum",
+    "comed",
+    "MixTailor (paper's pool)",
+    "MixTailor (our pool)",
+    "geometric median",
+    "Bulyan",
+)
 
 
 def experiments() -> Iterator[tuple[Experiment, str]]:
@@ -115,7 +127,9 @@ def figures() -> list[Path]:
         results = kept_curves(experiment, RESULTS)
         fresh = {chart.title for _, chart in _fresh(results, seen)}
         prefix = f"paper-{experiment.name}-"
-        written += draw_results(results, DOCS / "figures", ["svg"], prefix, wanted=fresh.__contains__)
+        named = Results(results.index, [replace(run, rule=_name(run.rule)) for run in results.runs], results.missing)
+        options = {"wanted": fresh.__contains__, "first": COLOURED}
+        written += draw_results(named, DOCS / "figures", ["svg"], prefix, **options)
     for path in (DOCS / "figures").glob("paper-*.svg"):
         if path not in written:
             path.unlink()

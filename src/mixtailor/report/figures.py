@@ -66,9 +66,11 @@ def draw_results(
     wanted: Callable[[str], bool] = lambda _title: True,
     *,
     style: str = "page",
+    first: Sequence[str] = (),
 ) -> list[Path]:
     """One figure for each chart whose title is wanted, in a folder; names of files start with the prefix.
 
+    Rules named `first` have the first colours, so that they look the same in the figures of several experiments.
     The same results give the same bytes, so that a figure that is drawn again does not count as changed.
     """
     if style not in STYLES:
@@ -77,7 +79,7 @@ def draw_results(
         from matplotlib import rc_context
     except ImportError as error:
         raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
-    known, written = looks(results), []
+    known, written = looks(results, first), []
     numbered = [(number, chart) for number, chart in enumerate(charts(results), 1) if wanted(chart.title)]
     # matplotlib writes the date, and identifiers from a random salt, unless a setting says otherwise.
     with rc_context({"svg.hashsalt": "mixtailor", **(PAPER if style == "paper" else {})}):

@@ -31,14 +31,15 @@ class Look:
     marker: str
 
 
-def looks(results: Results) -> dict[str, Look]:
+def looks(results: Results, first: Sequence[str] = ()) -> dict[str, Look]:
     """One look for each rule of an experiment, and for each class of rules that was drawn.
 
-    A class that was also run on its own, as one rule, looks like that rule: Krum has one colour, as a line of
-    its own and as a draw of a MixTailor.
+    The rules that are named `first` have the first looks, whether they were run or not: where several experiments are
+    shown together, each of these rules looks the same in all of them. A class that was also run on its own, as one
+    rule, looks like that rule: Krum has one colour, as a line of its own and as a draw of a MixTailor.
     """
     known: dict[str, Look] = {}
-    for rule in results.rules():
+    for rule in dict.fromkeys([*first, *results.rules()]):
         known[rule] = _look(len(known))
     found = dict(known)
     for rule in results.rules():

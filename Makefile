@@ -82,6 +82,7 @@ campaign: $(READY)
 	$(BIN)/python -m campaigns special
 	$(BIN)/python -m campaigns readme
 	$(BIN)/python -m campaigns flower
+	$(BIN)/python -m campaigns memory
 	$(BIN)/python -m campaigns load
 	$(BIN)/python -m campaigns.hostile.run
 

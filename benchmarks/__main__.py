@@ -1,7 +1,8 @@
 """``python -m benchmarks``: measure the claims, print the table, write the JSON.
 
 With ``--publish FILE``, nothing is measured: docs/performance.md, its picture and, where the README has the markers
-``<!-- speed -->`` and ``<!-- /speed -->``, a short table there are made of a JSON file.
+``<!-- speed -->`` and ``<!-- /speed -->``, a short table there are made of a JSON file. With claims as well, only their
+tables are: for claims that were measured alone, as in ``python -m benchmarks large --publish runs/large.json``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,19 @@ README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "performance.svg"
 
 
+def publish_some(report: dict[str, Any], claims: Sequence[str], page: Path = PAGE) -> None:
+    """Fill the tables of some claims, and put their findings in the place of the older ones in the JSON file."""
+    numbers = page.parent / "performance.json"
+    whole = json.loads(numbers.read_text())
+    kept = [each for each in whole["findings"] if each["claim"] not in claims]
+    added = [each for each in report["findings"] if each["claim"] in claims]
+    alone = {**whole.get("measured_alone", {}), **dict.fromkeys(claims, report["date"])}
+    whole |= {"findings": kept + added, "measured_alone": alone}
+    numbers.write_text(json.dumps(whole, indent=1) + "\n")
+    parts = page_parts(report)
+    fill(page, {claim: parts[claim] for claim in claims} | {"missed": page_parts(whole)["missed"]})
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
@@ -34,8 +49,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, default=ROOT / "runs" / "benchmarks.json", help="where to write")
     parser.add_argument("--publish", type=Path, metavar="FILE", help="make the page and the picture of a JSON file")
     chosen = parser.parse_args(arguments)
+    unknown = sorted(set(chosen.claims) - set(CLAIMS))
+    if unknown:
+        parser.error(f"there is no claim {unknown[0]!r}; there are {', '.join(CLAIMS)}")
     if chosen.publish is not None:
         report = json.loads(chosen.publish.read_text())
+        if chosen.claims:
+            publish_some(report, chosen.claims)
+            show(report)
+            return 0
         fill(PAGE, page_parts(report))
         draw(report, PICTURE)
         (PAGE.parent / "performance.json").write_text(json.dumps(report, indent=1) + "\n")
@@ -43,9 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
             fill(README, {"speed": short(report)})
         show(report)
         return 0
-    unknown = sorted(set(chosen.claims) - set(CLAIMS))
-    if unknown:
-        parser.error(f"there is no claim {unknown[0]!r}; there are {', '.join(CLAIMS)}")
     plan = (tiny if chosen.tiny else quick if chosen.quick else full)()
     if chosen.no_peers:
         plan = type(plan)(**{**vars(plan), "peers": None})

@@ -52,6 +52,8 @@ class Plan:
         How many ranks aggregate together, and how many coordinates.
     files : (int, int)
         How many files are aggregated, and how many coordinates each has.
+    large : tuple of (int, int, bool)
+        Thousands of updates: how many, of how many coordinates, and whether they are files.
     """
 
     table: Size
@@ -65,6 +67,7 @@ class Plan:
     many: tuple[Size, ...] = ()
     sharded: tuple[tuple[int, int], ...] = ()
     files: tuple[int, int] = (20, 250_000)
+    large: tuple[tuple[int, int, bool], ...] = ()
 
 
 def _fitting(n: int, d: int) -> Size:
@@ -102,6 +105,7 @@ def full() -> Plan:
         many=MANY,
         sharded=tuple((ranks, d) for ranks in (4, 5, 6) for d in (1_000_000, 10_000_000)),
         files=(20, 250_000_000),
+        large=((10_000, 10_000, False), (1_000, 1_000_000, True)),
     )
 
 
@@ -118,6 +122,7 @@ def quick() -> Plan:
         many=MANY,
         sharded=((4, 1_000_000),),
         files=(20, 2_500_000),
+        large=((10_000, 1_000, False), (1_000, 100_000, True)),
     )
 
 

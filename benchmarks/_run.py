@@ -10,10 +10,12 @@ from typing import Any
 from benchmarks import (
     _own,
     adaptive_attack,
+    after_torch,
     against_peers,
     far_row,
     files_in_little_memory,
     first_call,
+    large,
     many_workers,
     multiple_of_the_mean,
     peak_memory,
@@ -40,6 +42,8 @@ CLAIMS = (
     "adaptive_attack",
     "scaling_with_n",
     "many_workers",
+    "large",
+    "after_torch",
     "peak_memory",
     "first_call",
     "threads",
@@ -92,6 +96,12 @@ def run(
         save(report())
     if "many_workers" in wanted:
         found += many_workers.findings(plan, say)
+        save(report())
+    if "large" in wanted:
+        found += large.findings(plan, say)
+        save(report())
+    if "after_torch" in wanted:
+        found += after_torch.findings(plan, say)
         save(report())
     if "peak_memory" in wanted:
         found += peak_memory.findings(plan.table, say=say)

@@ -16,6 +16,7 @@ OLD = [
     "updates",
     "cli/_differences.py",
     "cli/_progress.py",
+    "engines/distributed/line.py",
     "engines/flower/strategy.py",
     "engines/sources.py",
     "attacks/trials.py",
@@ -27,7 +28,7 @@ OLD = [
     "simulation/training.py",
     "testing/laws.py",
 ]
-# What replaces them: the arithmetic of the "engines" is with the kernels now.
+# What replaces them: the arithmetic of the "engines" is with the kernels now, and how ranks meet is with the ranks.
 NEW = [
     "storage",
     "intake",
@@ -36,7 +37,11 @@ NEW = [
     "kernels/operations.py",
     "kernels/space.py",
     "kernels/tensors.py",
-    *OLD[2:5],
+    "cli/_progress.py",
+    "engines/distributed/lane.py",
+    "engines/distributed/ranks.py",
+    "engines/flower/strategy.py",
+    "engines/sources.py",
     "attacks/trials.py",
     "rules/base.py",
     "rules/krum.py",
@@ -62,6 +67,10 @@ FEATURES = {
     "a torch optimizer": ["7f80936", "dfdc337"],
     "FLARE, torchft, and folders of adapters": ["7389bd1"],
     "a player of rounds; honest updates in the rule's matrix": ["2c8c6b5", "e944296"],
+    "distances between many workers": ["f7211a9"],
+    "RobustTailor, costs, Nesterov at the server": ["04b47f7", "64ae9b5"],
+    "training without rounds": ["6a8e8f9"],
+    "sparse and 8-bit updates, trees and sketches of many workers": ["328c127", "0bbe4cc"],
 }
 
 

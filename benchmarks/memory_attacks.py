@@ -1,7 +1,8 @@
 """The attacks of `benchmarks.memory`, each on the honest updates of several seeds at once.
 
 An attack is called with the honest updates (S, h, d), the number of Byzantine workers, the round, the number of rounds,
-a dict that it keeps between rounds, and the attacker's randomness; it returns (S, b, d).
+a dict that it keeps between rounds, and the attacker's randomness; it returns (S, b, d). The dict has the server's last
+results, (S, d), under "result".
 """
 
 from collections.abc import Callable
@@ -247,6 +248,39 @@ def scapegoat(z: float, share: float) -> Attack:
     return attack
 
 
+def shift(size: float) -> Attack:
+    """The library's `Shift`: the same push in every round, equal in all coordinates."""
+
+    def attack(honest: Array, b: int, *_: Any) -> Array:
+        push = size * _reach(honest) / np.sqrt(honest.shape[-1])
+        return _equal((honest.mean(1) - push[:, None]).astype(np.float32), b)
+
+    return attack
+
+
+def pump(size: float, directions: int = 3) -> Attack:
+    """The library's `Pump`: along the server's velocity, in the directions where honest updates spread most."""
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], _random: Any) -> Array:
+        mean = honest.mean(1)
+        state["velocity"] = 0.9 * state.get("velocity", 0.0) + state.get("result", mean)
+        deviations = honest - mean[:, None]
+        _, vectors = np.linalg.eigh(np.matmul(deviations, deviations.swapaxes(1, 2)))
+        basis = np.einsum("shk,shd->skd", vectors[..., -directions:], deviations)
+        basis /= np.maximum(np.linalg.norm(basis, axis=-1, keepdims=True), 1e-30)
+        push = np.einsum("sk,skd->sd", np.einsum("skd,sd->sk", basis, state["velocity"]), basis)
+        push /= np.maximum(np.linalg.norm(push, axis=-1, keepdims=True), 1e-30)
+        return _equal((mean + size * _reach(honest)[:, None] * push).astype(np.float32), b)
+
+    return attack
+
+
+def _reach(honest: Array) -> Array:
+    """The median distance of honest updates to their mean, by seed."""
+    deviations = (honest - honest.mean(1)[:, None]).astype(np.float64)
+    return np.asarray(np.median(np.sqrt((deviations**2).sum(-1)), -1))
+
+
 ATTACKS: dict[str, Attack] = {
     "none": honestly,
     **{f"tailored {epsilon:g}": tailored(epsilon) for epsilon in (0.1, 0.5, 1.0, 10.0)},
@@ -287,4 +321,7 @@ ATTACKS: dict[str, Attack] = {
     "turning": turning(1.0, 60),
     "scapegoat": scapegoat(0.5, 1.0),
     "hidden drift 0.25": hidden(0.25, True),
+    "shift 0.2": shift(0.2),
+    "shift 0.3": shift(0.3),
+    "pump": pump(1.2),
 }

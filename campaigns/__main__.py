@@ -42,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load.add_argument("--d", type=int, help="coordinates of each of twelve rows; the most that fit, by default")
     flower = chosen.add_parser("flower", help="hostile Flower rounds: replies of every bad kind")
     flower.add_argument("--count", type=int, default=10_000, help="how many rounds")
-    for each in (rows, kills, damaged, load, flower, *others):
+    memory = chosen.add_parser("memory", help="the same with a memory of the clients: four hostile rounds in a row")
+    memory.add_argument("--count", type=int, default=3000, help="how many cases of four rounds")
+    for each in (rows, kills, damaged, load, flower, memory, *others):
         each.add_argument("--seed", type=int, default=0, help="what all cases follow from")
         each.add_argument("--state", type=Path, help="where to keep what was tried; the place to resume from")
         each.add_argument("--repeat", metavar="SEED", help="one case alone, by the seed that a failure names")

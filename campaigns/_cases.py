@@ -1,4 +1,7 @@
-"""Campaigns of independent cases: each follows from a seed and its number, and leaves a folder of its own."""
+"""Campaigns of independent cases: each follows from a seed and its number, and has a folder of its own.
+
+The number chooses the kind of a case, so that all kinds have the same share; the seed chooses the rest.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 
 from campaigns._ledger import Clock, Ledger, Tally, report
 
-Case = Callable[[Path, np.random.Generator, Tally], "str | None"]
+Case = Callable[[Path, int, np.random.Generator, Tally], "str | None"]
 BLOCK = 50
 
 
@@ -22,7 +25,7 @@ def one(case: Case, seed: int, index: int, tally: Tally) -> None:
     """One case, counted; what it returns or raises is a broken promise."""
     folder = Path(tempfile.mkdtemp(prefix="case-"))
     try:
-        problem = case(folder, np.random.default_rng([seed, index]), tally)
+        problem = case(folder, index, np.random.default_rng([seed, index]), tally)
     except Exception:
         problem = traceback.format_exc(limit=-3)
     finally:

@@ -5,6 +5,7 @@ a page is read: tables of contents, links out of ``docs/``, and formulas.
 """
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 REPOSITORY = "https://github.com/mixtailor/mixtailor/blob/main"
 REPORT = ROOT / "results" / "demo" / "report.html"
+EMBEDDED = "demo.html"  # its name on the site, where report.html is the page about reports
 VERSION = re.search(r'"(.+)"', (ROOT / "src/mixtailor/_version.py").read_text(encoding="utf-8"))
 
 project = "mixtailor"
@@ -27,7 +29,6 @@ html_title = "mixtailor"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
-html_extra_path = ["../results/demo/report.html"] if REPORT.is_file() else []
 html_math_renderer = "mathml"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -125,8 +126,8 @@ def embedded(text: str) -> str:
     """The demo's report in place of the marker, where the demo was run; ``make docs`` runs it."""
     frame = (
         "```{raw} html\n"
-        '<p><a href="../report.html">The report of the demo, alone.</a></p>\n'
-        '<iframe class="report" src="../report.html" title="The report of the demo" loading="lazy"></iframe>\n'
+        f'<p><a href="../{EMBEDDED}">The report of the demo, alone.</a></p>\n'
+        f'<iframe class="report" src="../{EMBEDDED}" title="The report of the demo" loading="lazy"></iframe>\n'
         "```"
     )
     return text.replace("<!-- report -->", frame if REPORT.is_file() else "")
@@ -136,6 +137,12 @@ def read(app: Any, page: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(page))
     if path.suffix == ".md":
         source[0] = embedded(formulas(outward(source[0], path))) + contents(page)
+
+
+def finished(app: Any, error: Exception | None) -> None:
+    """The demo's report beside the pages."""
+    if error is None and REPORT.is_file() and app.builder.format == "html":
+        shutil.copyfile(REPORT, Path(app.outdir) / EMBEDDED)
 
 
 def mathml(tex: str, *, block: bool) -> str:
@@ -166,3 +173,4 @@ def _skip() -> None:
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(display, None))
     app.connect("source-read", read)
+    app.connect("build-finished", finished)

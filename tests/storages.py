@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from mixtailor.intake import receive
+from mixtailor.intake import quantised, receive, sparse
 from mixtailor.storage import Shard
 
 try:
@@ -103,6 +103,20 @@ def shard(rows, reference, folder):
     received = receive(rows)
     arrival = dataclasses.replace(received, storage=Shard(received.storage, 0, rows.shape[1]))
     return arrival, reference, lambda answer: answer
+
+
+def sparse_pairs(rows, reference, folder):
+    """Every coordinate, in a random order."""
+    random = np.random.default_rng(7)
+    orders = [random.permutation(rows.shape[1]) for _ in rows]
+    sent = [(order, row[order]) for order, row in zip(orders, rows, strict=True)]
+    return sparse(sent, rows.shape[1]), reference, lambda answer: answer
+
+
+def eight_bits(rows, reference, folder):
+    """A scale for each coordinate, so that nothing is lost."""
+    sent = [(np.ones(rows.shape[1], np.int8), row) for row in rows]
+    return quantised(sent, rows.shape[1], 1), reference, lambda answer: answer
 
 
 # Every function of this module that takes rows: a new storage is tested as soon as it stands here.

@@ -113,6 +113,14 @@ def test_the_site_lists_every_page():
     assert named - {"*", "api/index"} <= {page[5:-3] for page in PAGES}
 
 
+def test_the_report_of_the_demo_replaces_no_page():
+    """It is copied beside the pages, under a name that no page has; it had that of the page about reports."""
+    conf = _loaded("conf")
+    assert conf.EMBEDDED.endswith(".html")
+    assert not (DOCS / conf.EMBEDDED).with_suffix(".md").exists()
+    assert not getattr(conf, "html_extra_path", [])
+
+
 def test_pages_of_the_site_link_out_of_docs_and_show_formulas():
     """Links to pages stay, links to files lead to the repository, and formulas are written as Sphinx reads them."""
     conf = _loaded("conf")

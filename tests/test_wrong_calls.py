@@ -44,6 +44,11 @@ SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, eval
             "dirichlet(alpha=0.3)",
         ),
         (lambda: as_dataset(np.eye(3)), "a tuple (inputs, labels)"),
+        (
+            lambda: Simulation((np.eye(60), np.linspace(0, 1, 60)), nn.Linear(60, 3), mt.Comed()).run(),
+            "torch.nn.Linear(features, 1)",
+        ),
+        (lambda: Dataset("x", 2, np.eye(2), np.ones(2), np.eye(2), np.ones(2)), "or for regression classes=1"),
         (lambda: Dataset("x", 2, np.eye(2), ["a", "b"], np.eye(2), ["a", "b"]), "as_dataset numbers labels"),
     ],
 )

@@ -23,9 +23,9 @@ from campaigns.bytes.targets import GOOD, _written
 SECONDS, PER_BYTE = 2.0, 2e-5  # of computing, at least and for each byte of the file
 
 
-def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
+def case(folder: Path, index: int, rng: np.random.Generator, tally: Tally) -> str | None:
     """One bomb among sound files: a finite result, in the memory and time of its size."""
-    name = list(BOMBS)[int(rng.integers(len(BOMBS)))]
+    name = list(BOMBS)[index % len(BOMBS)]
     target, make = BOMBS[name]
     data = make(rng)
     tally.count(bomb=name)

@@ -22,6 +22,9 @@ MODELS: list[dict[str, tuple[tuple[int, ...], str]]] = [
 ]
 
 
+HOSTILE_ROUNDS = 4  # in a row, for a memory
+
+
 class Clients:
     """All of a grid that `configure_train` needs: who is connected."""
 
@@ -48,17 +51,29 @@ def rules(f: int) -> list[Any]:
         mt.Phocas(f),
         mt.Bucketing(size=2) >> mt.Comed(),
         mt.MixTailor(mt.default_pool(f), entropy=seeded),
-        mt.Memory(mt.MixTailor(mt.recommended(f).rule.rules, entropy=seeded), key=f),  # as `recommended` makes it
+        memories(f)[0],
         mt.MixTailor([mt.SMEA(f, budget=5), mt.Krum(f), mt.NNM(f) >> mt.Comed()], entropy=seeded),
         lambda rows: np.median(rows, axis=0),
     ]
 
 
+def memories(f: int) -> list[Any]:
+    """`recommended` with draws that a seed repeats, and a memory around one rule."""
+    return [
+        mt.Memory(mt.MixTailor(mt.recommended(f).rule.rules, entropy=SeededEntropy(f)), key=f),
+        mt.Memory(mt.NNM(f) >> mt.MultiKrum(f), key=f),
+    ]
+
+
 @dataclass
 class Case:
-    """What follows from a seed."""
+    """What follows from a seed.
+
+    With `memory`, the rule has one, and the same clients are hostile in four rounds, each time with other replies.
+    """
 
     rng: np.random.Generator
+    memory: bool = False
     strategy: RobustStrategy = field(init=False)
     problems: list[str] = field(default_factory=list)
 
@@ -66,7 +81,7 @@ class Case:
         rng = self.rng
         self.f = int(rng.integers(1, 4))
         self.n = int(rng.integers(2 * self.f + 3, 16))
-        choice = rules(self.f)
+        choice = memories(self.f) if self.memory else rules(self.f)
         self.rule = choice[int(rng.integers(0, len(choice)))]
         self.sends = str(rng.choice(["models", "updates"]))
         cap = float(rng.choice([1.0, 3.0, 1e6])) if rng.random() < 0.3 else None
@@ -85,8 +100,9 @@ class Case:
         layout = MODELS[int(rng.integers(0, len(MODELS)))]
         self.model = {name: _values(rng, shape, dtype, 1.0) for name, (shape, dtype) in layout.items()}
         most = self.f if rng.random() < 0.8 else self.n
-        self.bad = int(rng.integers(0, most + 1))
-        self.kinds = [str(kind) for kind in rng.choice(list(KINDS), self.bad)]
+        self.bad = int(rng.integers(int(self.memory), most + 1))
+        rounds = HOSTILE_ROUNDS if self.memory else 1
+        self.kinds = [[str(kind) for kind in rng.choice(list(KINDS), self.bad)] for _ in range(rounds)]
 
     def asked(self, server_round: int) -> dict[int, Message]:
         """The questions of a round, numbered as the SuperLink does."""
@@ -119,10 +135,10 @@ class Case:
         return [sent[place] for place in order]
 
 
-def played(rng: np.random.Generator) -> tuple[Case, list[str]]:
-    """A hostile round and an honest one after it: what was broken."""
-    case = Case(rng)
-    for server_round, kinds in ((1, case.kinds), (2, [])):
+def played(rng: np.random.Generator, *, memory: bool = False) -> tuple[Case, list[str]]:
+    """Hostile rounds and an honest one after them: what was broken."""
+    case = Case(rng, memory)
+    for server_round, kinds in enumerate([*case.kinds, []], start=1):
         messages = case.asked(server_round)
         arrays, metrics = case.strategy.aggregate_train(server_round, case.replies(messages, kinds))
         if arrays is None or metrics is None:

@@ -19,24 +19,24 @@ from campaigns.flower.case import played
 BLOCK = 250
 
 
-def campaign(count: int, seed: int, *, state: Path | None = None) -> dict[str, Any]:
-    """So many cases, each of a hostile round and an honest one after it."""
-    ledger, clock = Ledger.opened(state, "flower", seed), Clock()
+def campaign(count: int, seed: int, *, state: Path | None = None, memory: bool = False) -> dict[str, Any]:
+    """So many cases, each of a hostile round and an honest one after it; with a memory, of four and an honest one."""
+    ledger, clock = Ledger.opened(state, "memory" if memory else "flower", seed), Clock()
     size = min(BLOCK, count)
     for block in range(-(-count // size)):
         if ledger.finished(block):
             continue
-        ledger.add(block, _block(seed, block * size, min(size, count - block * size)))
+        ledger.add(block, _block(seed, block * size, min(size, count - block * size), memory))
         ledger.seconds += clock.lap()
         ledger.save(state)
         print(f"{ledger.tried:,} tried, {ledger.failed} failed", file=sys.stderr, flush=True)
     return report(ledger)
 
 
-def repeat(seed: str) -> list[str]:
+def repeat(seed: str, *, memory: bool = False) -> list[str]:
     """What one case breaks, by the seed that a failure names."""
     first, second = map(int, seed.split(":"))
-    return _broken(first, second, Tally())
+    return _broken(first, second, Tally(), memory)
 
 
 @contextmanager
@@ -51,24 +51,26 @@ def _silenced(name: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _broken(seed: int, index: int, tally: Tally) -> list[str]:
+def _broken(seed: int, index: int, tally: Tally, memory: bool) -> list[str]:
     with warnings.catch_warnings(), _silenced("flwr"):
         warnings.simplefilter("ignore")  # iterations that stop at their limit
         try:
-            case, problems = played(np.random.default_rng([seed, index]))
+            case, problems = played(np.random.default_rng([seed, index]), memory=memory)
         except Exception as error:  # nothing that a client sends may stop the run
             place = traceback.extract_tb(error.__traceback__)[-1]
             return [f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"]
     tally.count(rule=type(case.strategy.rule).__name__, hostile=str(case.bad))
-    for kind in case.kinds:
-        tally.count(kind=kind)
+    for kinds in case.kinds:
+        tally.count(rounds="hostile" if kinds else "with honest clients only")
+        for kind in kinds:
+            tally.count(kind=kind)
     return problems
 
 
-def _block(seed: int, start: int, size: int) -> Tally:
+def _block(seed: int, start: int, size: int, memory: bool = False) -> Tally:
     tally = Tally()
     for index in range(start, start + size):
         tally.tried += 1
-        for problem in _broken(seed, index, tally)[:1]:
+        for problem in _broken(seed, index, tally, memory)[:1]:
             tally.fail(f"{seed}:{index}", problem[:600])
     return tally

@@ -27,9 +27,9 @@ VALUES = (np.nan, np.inf, 1e9, -1e30, 0.5)
 N, HONEST_REACH = 9, 3.0
 
 
-def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
+def case(folder: Path, index: int, rng: np.random.Generator, tally: Tally) -> str | None:
     """One aggregation; the result is finite, near the honest rows, and nobody but the one who changed is named."""
-    rule, form = RULES[rng.integers(len(RULES))], FORMS[rng.integers(len(FORMS))]
+    rule, form = RULES[index % len(RULES)], FORMS[index % len(FORMS)]  # 13 and 5: every pair in 65 cases
     d, mallory, value = int(rng.integers(1000, 40_000)), int(rng.integers(N)), VALUES[rng.integers(len(VALUES))]
     rows = rng.standard_normal((N, d)).astype(np.float32)
     rows[mallory] = np.delete(rows, mallory, axis=0).mean(axis=0)

@@ -1,4 +1,4 @@
-"""What workers send: honest rows of many sizes, and Byzantine ones that hold whatever a liar can think of."""
+"""What workers send: honest rows of many sizes, and Byzantine ones that hold anything."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 
 DTYPES = (np.float32, np.float32, np.float64, np.float64, np.float16)
+# Honest float64 rows are of a size that can be squared; a row beyond 1e140 is a fault to rules that measure lengths.
+LEAST, LARGEST, BEYOND = 1e-138, 1e139, 1e140
 
 
 @dataclass(frozen=True)
 class Input:
-    """Rows, and who lies.
+    """Rows, and which are Byzantine.
 
     Attributes
     ----------
     rows : array
         (n, d), in the type that workers send.
     byzantine : tuple of int
-        Rows that lie.
+        The Byzantine rows.
     faulty : tuple of int
-        Byzantine rows that prove it: an entry is not finite.
+        Those that prove it: an entry is not finite.
     kind, attack : str
         How honest and Byzantine rows were made.
     """
@@ -36,9 +38,15 @@ class Input:
     def honest(self) -> list[int]:
         return [row for row in range(len(self.rows)) if row not in self.byzantine]
 
+    @property
+    def beyond(self) -> set[int]:
+        """Rows that a rule may name, and need not."""
+        wide = np.abs(self.rows.astype(np.float64)).max(axis=1, initial=0.0)
+        return {int(row) for row in np.nonzero(wide > BEYOND)[0]}
+
 
 def made(rng: np.random.Generator, n: int, f: int) -> Input:
-    """An input of n rows, of which at most f lie."""
+    """An input of n rows, of which at most f are Byzantine."""
     dtype = DTYPES[rng.integers(len(DTYPES))]
     d = int(rng.choice([1, 2, 3, rng.integers(4, 12), rng.integers(12, 51)]))
     kind, honest = _honest(rng, n, d, dtype)
@@ -76,10 +84,11 @@ def _honest(rng: np.random.Generator, n: int, d: int, dtype: Any) -> tuple[str, 
     """Honest rows, all finite."""
     kind = KINDS[rng.integers(len(KINDS))]
     info = np.finfo(dtype)
+    least, largest = max(float(info.smallest_subnormal), LEAST), min(float(info.max), LARGEST)
     noise = rng.normal(size=(n, d))
     match kind:
         case "normal":
-            low, high = np.log10(float(info.tiny)) + 4, np.log10(float(info.max)) - 4
+            low, high = np.log10(max(float(info.tiny), LEAST)) + 4, np.log10(largest) - 4
             values = noise * 10.0 ** (rng.uniform(low, high) if rng.random() < 0.5 else rng.uniform(-3, 2))
         case "far from zero":
             values = rng.normal(size=d) * 10.0 ** rng.uniform(0, 4) + noise
@@ -95,9 +104,9 @@ def _honest(rng: np.random.Generator, n: int, d: int, dtype: Any) -> tuple[str, 
             up, down = np.nextafter(base, info.max, dtype=dtype), np.nextafter(base, info.min, dtype=dtype)
             return kind, np.where(steps > 0, up, np.where(steps < 0, down, base)).astype(dtype)
         case "subnormal":
-            return kind, (rng.integers(-50, 51, size=(n, d)) * info.smallest_subnormal).astype(dtype)
+            return kind, (rng.integers(-50, 51, size=(n, d)) * least).astype(dtype)
         case "largest":
-            return kind, cast(rng.choice([-1.0, 1.0], size=(n, d)) * float(info.max) * rng.uniform(0.5, 1.0), dtype)
+            return kind, cast(rng.choice([-1.0, 1.0], size=(n, d)) * largest * rng.uniform(0.5, 1.0), dtype)
         case "sparse":
             values = np.where(rng.random((n, d)) < 0.15, noise, 0.0)
         case "heavy tails":

@@ -25,9 +25,9 @@ from mixtailor.simulation.records import Records
 PATIENCE = 20  # seconds
 
 
-def case(folder: Path, rng: np.random.Generator, tally: Tally) -> str | None:
+def case(folder: Path, index: int, rng: np.random.Generator, tally: Tally) -> str | None:
     """One place, one thing in it."""
-    place, kind = list(PLACES)[int(rng.integers(len(PLACES)))], list(KINDS)[int(rng.integers(len(KINDS)))]
+    place, kind = list(PLACES)[index % len(PLACES)], list(KINDS)[index // len(PLACES) % len(KINDS)]
     tally.count(place=place, kind=kind)
     before = len(os.listdir("/dev/fd"))
     signal.signal(signal.SIGALRM, _hangs)

@@ -35,7 +35,7 @@ def new_model() -> torch.nn.Module:
 
 
 def pool(n: int) -> mt.MixTailor:
-    """Rules that withstand one faulty row of n."""
+    """Rules that tolerate one faulty update of n."""
     rules: list[mt.Rule] = [mt.Comed(), mt.TrimmedMean(f=1), mt.GeometricMedian()]
     return mt.MixTailor([*rules, mt.Krum(f=1)] if n >= 5 else rules)
 

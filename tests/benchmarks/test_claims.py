@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import _own, _run
+from benchmarks.__main__ import publish_some
 from benchmarks._data import FAR, SCALE, gradients
 from benchmarks._findings import Finding, from_json, to_json
 from benchmarks._page import HEADINGS, fill, missed, page_parts, rows, short
@@ -129,6 +130,22 @@ def test_a_report_survives_json_and_fills_page_and_picture(report: dict[str, obj
     assert "Other (torch)" in short(whole)
     draw(whole, tmp_path / "picture.svg")
     assert "20 times faster" in (tmp_path / "picture.svg").read_text()
+
+
+def test_some_claims_are_published_alone(report: dict[str, object], tmp_path: Path) -> None:
+    """Their tables change, and so does the list of what was missed; the others stay as they are."""
+    page = tmp_path / "performance.md"
+    page.write_text((ROOT / "docs" / "performance.md").read_text())
+    (tmp_path / "performance.json").write_text((ROOT / "docs" / "performance.json").read_text())
+    before = page.read_text()
+    publish_some(json.loads(json.dumps(report)), ["many_workers"], page)
+    after = page.read_text()
+    assert "(20, 640)" in after and "(1000, 65,536)" not in after
+    section = "<!-- peak_memory -->"
+    assert after.split(section)[2:] == before.split(section)[2:] and after.split(section)[1] == before.split(section)[1]
+    numbers = json.loads((tmp_path / "performance.json").read_text())
+    assert {each["size"] for each in numbers["findings"] if each["claim"] == "many_workers"} == {"(20, 640)"}
+    assert numbers["measured_alone"]["many_workers"] == report["date"]
 
 
 def test_every_claim_has_its_place_on_the_page(report: dict[str, object]) -> None:

@@ -93,3 +93,20 @@ def test_baselines_are_the_plain_ones() -> None:
             )
             np.testing.assert_allclose(summed[place], expected, atol=1e-5)
     assert not ours.good[1, 0, 4:6].any()
+
+
+@pytest.mark.parametrize("name", ["shift 0.3", "pump"])
+def test_attacks_that_are_copies_of_the_library(name: str) -> None:
+    """Two rounds of each seed at once, each as the library's attack does it."""
+    random, state = np.random.default_rng(4), {}
+    library = {"shift 0.3": mt.attacks.Shift(0.3), "pump": mt.attacks.Pump(1.2)}[name]
+    alone = [library.begin() for _ in range(2)]
+    for round in range(2):
+        honest, result = random.normal(size=(2, 8, 30)).astype(np.float32), random.normal(size=(2, 30))
+        state["result"] = result
+        sent = ATTACKS[name](honest, 4, round, 10, state, random)
+        for seed in range(2):
+            if alone[seed] is not None:
+                alone[seed].observe(result[seed])
+            expected = library(honest[seed], 4, state=alone[seed])
+            np.testing.assert_allclose(sent[seed], expected, atol=1e-5)

@@ -17,6 +17,13 @@ def test_the_short_form_finds_nothing() -> None:
     assert run.repeat("1:3") == []
 
 
+def test_the_short_form_with_a_memory_finds_nothing() -> None:
+    """Four hostile rounds in a row, thirty times."""
+    tally = run._block(1, 0, 30, memory=True)
+    assert (tally.tried, tally.failures) == (30, [])
+    assert sum(tally.counts["rounds"].values()) == 120
+
+
 def test_an_error_that_leaves_the_strategy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_given: object, **_options: object) -> object:
         raise ArithmeticError("planted")

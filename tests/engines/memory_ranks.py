@@ -38,6 +38,28 @@ def restored_on_one(rank, count):
     return None
 
 
+def after_a_reset(rank, count):
+    """A memory that has learnt is emptied on all ranks, each of which then has another secret."""
+    memory = mt.Memory(mt.ViewFilter(1))
+    for round in range(2):
+        robust_all_reduce(torch.from_numpy(vectors(round, count)[rank]), memory)
+        memory.reset()
+    robust_all_reduce(torch.from_numpy(vectors(2, count)[rank]), memory)
+    return memory.state()["key"]
+
+
+def keys_of_their_own(rank, count):
+    """States of equally many workers and rounds, of memories with different secrets."""
+    memory = mt.Memory(mt.ViewFilter(1), key=rank % 2)
+    memory(vectors(0, count))
+    try:
+        robust_all_reduce(torch.from_numpy(vectors(1, count)[rank]), memory)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def everything(rank, count):
-    """Both in one group."""
-    return train(rank, count), restored_on_one(rank, count)
+    """All in one group."""
+    asked = (train, restored_on_one, after_a_reset, keys_of_their_own)
+    return tuple(ask(rank, count) for ask in asked)

@@ -1,5 +1,6 @@
 """An experiment as data: what it becomes, and what is refused with which sentence."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -230,6 +231,13 @@ def test_a_file_without_run_gets_one_sentence() -> None:
         "mine has no table [run], and rule, data, rounds, seed belong there. Write the line [run] above them. "
         'A title comes above it: title = "...".'
     )
+
+
+def test_a_file_that_runs_nothing_is_refused(tmp_path: Path) -> None:
+    """It made no run, wrote an empty page and exited 0."""
+    (tmp_path / "mine.toml").write_text('title = "x"')
+    with pytest.raises(ConfigError, match=r"^mine has no table \[run\], so that there is nothing to run\. Write"):
+        Experiment.read(tmp_path / "mine.toml")
 
 
 def test_several_unknown_keys_are_one_sentence() -> None:

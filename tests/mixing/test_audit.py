@@ -274,7 +274,7 @@ def test_the_longest_pool_can_be_read(log: Path, monkeypatch: pytest.MonkeyPatch
     """A line of exactly the bytes that an entry may have is written, resumed and verified; one more is refused."""
     limit = 5000
     monkeypatch.setattr("mixtailor.mixing.audit.store.LONGEST_LINE", limit)
-    monkeypatch.setattr("mixtailor.mixing.audit.trail.LONGEST_LINE", limit)
+    monkeypatch.setattr("mixtailor.mixing.audit.commitments.LONGEST_LINE", limit)
     AuditTrail.start(log, ["r"], run="a run").release()
     room = limit - log.stat().st_size
     longest = log.with_name("longest")

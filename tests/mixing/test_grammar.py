@@ -157,6 +157,8 @@ def test_every_name_can_be_written(name) -> None:
     required = {
         "centered_clipping": "tau=1.0",
         "subsampled": "rule=comed, k=3",
+        "sketched": "rule=krum, sketch=64",
+        "tree": "branches=3, inner=comed, outer=comed",
         "pool": "rules=[comed]",
         "memory": "rule=krum",
         "bounded": "rule=comed",

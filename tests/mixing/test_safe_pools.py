@@ -82,6 +82,14 @@ def test_a_pool_with_a_rule_without_a_bound_says_so_once() -> None:
         module.warn_not_robust(mt.Comed())
 
 
+@pytest.mark.usefixtures("nothing_told")
+def test_a_pool_inside_a_pool_is_counted_once() -> None:
+    """By its rules, and not once more as the rule that holds it."""
+    with pytest.warns(mt.NotRobustWarning) as caught:
+        mt.MixTailor([mt.NNM(2) >> mt.MixTailor([mt.Mean(), mt.DnC(2)]), mt.Krum(2)])
+    assert [str(one.message)[:15] for one in caught] == ["2 of 2 rules of"]
+
+
 def test_an_impossible_f_is_refused() -> None:
     """Three Byzantine updates of five: the median tolerates two, and must not be drawn because the others cannot be."""
     rows = np.array([[1.0], [1.1], [-100.0], [-100.0], [-100.0]])

@@ -117,9 +117,10 @@ def test_a_rule_without_f_withstands_what_is_left_of_it() -> None:
 
 @pytest.mark.parametrize("before", [Clipping(1.0), Bucketing(size=2), Resampling(repeats=2)], ids=repr)
 def test_a_mean_withstands_no_faulty_row_behind_anything(before: PreAggregation) -> None:
-    """As on its own; where an f is declared, it is believed."""
+    """As on its own, also where the part in front declares an f, unless it bounds what the mean sees."""
     rule, rows = before >> Mean(), np.ones((5, 3))
-    assert (rule.tolerates(5), rule.min_rows(), (NNM(f=2) >> Mean()).tolerates(5)) == (0, 1, 2)
+    assert (rule.tolerates(5), rule.min_rows(), (NNM(f=2) >> Mean()).tolerates(5)) == (0, 1, 0)
+    assert ((NNM(f=2) >> before >> Mean()).tolerates(9), (ARC(f=2) >> Mean()).tolerates(9)) == (2 * before.bounds, 2)
     for gone in (1, 5):
         rows[:gone] = np.nan
         with pytest.raises(FaultError, match=f"{gone} of 5 updates .* not finite .* and f = 0"):

@@ -59,12 +59,12 @@ def test_far_rows_cost_no_digits(far: float) -> None:
 
 
 def test_a_row_too_long_to_measure_has_no_say() -> None:
-    """A length beyond 1e140 counts as infinite: float64 cannot square it."""
+    """Beyond 1e140, which float64 cannot square, it is a fault."""
     rows = np.array([[1.0, 0.0, 0.0], [1.7e308, 1.7e308, 1.7e308], [1e200, 1.0, 0.0]])
     np.testing.assert_allclose(FLTrust()(rows, reference=np.array([2.0, 0.0, 0.0])), [2.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_a_reference_at_the_end_of_its_type_is_shortened_until_it_fits(dtype: type) -> None:
     """Turned to one coordinate, a reference with four at the largest number would be twice that number."""
     largest = np.finfo(dtype).max

@@ -11,7 +11,7 @@ import mixtailor as mt
 
 NORMS = (1.0, 2.0, 3.0, np.inf)
 # Rules that combine updates and read coordinates, or a vector from outside, to find the weights.
-READING = (mt.Aksel, mt.DnC, mt.FLTrust, mt.MoNNA, mt.Omniscient, mt.Subsampled)
+READING = (mt.Aksel, mt.DnC, mt.FLTrust, mt.MoNNA, mt.Omniscient, mt.Sketched, mt.Subsampled)
 
 
 def inputs(n: int = 12, d: int = 40) -> dict[str, np.ndarray]:

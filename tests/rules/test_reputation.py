@@ -126,9 +126,9 @@ def test_one_round_does_not_drown_the_others():
 
 
 def test_what_is_farther_than_numbers_go_can_still_be_written():
-    """JSON has no infinity: 1e307 in units of 1e-3 counts as the largest number."""
-    sent = 1e-3 * ROWS
-    sent[5] = 1e307
+    """JSON has no infinity: 1e139 in units of 1e-200 counts as the largest number."""
+    sent = 1e-200 * ROWS
+    sent[5] = 1e139
     reputation = mt.Reputation()
     reputation.observe(mt.Krum(2).aggregate(sent))
     assert mt.Reputation.from_json(reputation.to_json())[5].farthest == np.finfo(np.float64).max

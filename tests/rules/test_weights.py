@@ -21,7 +21,8 @@ def rows(n: int = 8, d: int = 7, dtype: type = np.float64) -> np.ndarray:
 def test_which_rules_take_weights() -> None:
     """No rule of which this page says that it takes weights is left out by accident."""
     kinds = {type(rule) for rule in WEIGHTED}
-    assert {mt.Mean, mt.Comed, mt.TrimmedMean, mt.GeometricMedian, mt.Krum, mt.MultiKrum, mt.MixTailor} <= kinds
+    named = {mt.Mean, mt.Comed, mt.TrimmedMean, mt.GeometricMedian, mt.Krum, mt.MultiKrum, mt.MixTailor}
+    assert {*named, mt.CTMA, mt.Sketched} <= kinds
 
 
 @pytest.mark.parametrize("rule", WEIGHTED, ids=repr)
@@ -54,6 +55,9 @@ def test_the_weighted_form_itself_agrees(rule: mt.Rule) -> None:
         mt.Comed(),
         mt.TrimmedMean(0),
         mt.GeometricMedian(),
+        mt.CTMA(0),
+        mt.CTMA(0, rule=mt.Comed()),
+        mt.Sketched(mt.CTMA(0), sketch=64),
         mt.NNM(0) >> mt.Mean(),
         mt.NNM(0) >> mt.Comed(),
         mt.NNM(0) >> mt.TrimmedMean(0),
@@ -190,7 +194,11 @@ def test_what_is_refused(request_: dict, said: str) -> None:
         mt.Comed()(rows(), **request_)
 
 
-@pytest.mark.parametrize("rule", [mt.TrimmedMean(2), mt.GeometricMedian(), mt.NNM(2) >> mt.TrimmedMean(2)], ids=repr)
+@pytest.mark.parametrize(
+    "rule",
+    [mt.TrimmedMean(2), mt.GeometricMedian(), mt.CTMA(2), mt.NNM(2) >> mt.TrimmedMean(2)],
+    ids=repr,
+)
 def test_coefficients(rule: mt.Rule) -> None:
     """At a share f/n the coefficient is the unweighted one."""
     assert rule.weighted_kappa(2 / 12, 5) == pytest.approx(rule.kappa(12, 2, 5))

@@ -5,12 +5,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import mixtailor as mt
 from mixtailor.attacks import Tailored
 from mixtailor.experiments import Results
 from mixtailor.report import draw, write
-from mixtailor.simulation import DataError, Settings, Simulation, as_dataset, dirichlet, iid, load, synthetic
+from mixtailor.simulation import (
+    DataError,
+    Dataset,
+    Evaluation,
+    Settings,
+    Simulation,
+    as_dataset,
+    by_label,
+    dirichlet,
+    iid,
+    load,
+    shards,
+    similarity,
+    synthetic,
+)
 
 
 def test_two_arrays_are_divided_within_each_label() -> None:
@@ -93,9 +108,57 @@ def test_npz_without_the_names_and_with_objects(tmp_path: Path) -> None:
         load(str(tmp_path / "b.npz"))
 
 
-def test_fractions_are_no_labels() -> None:
-    with pytest.raises(ValueError, match="are fractions"):
-        as_dataset((np.eye(10), np.linspace(0, 1, 10), np.eye(10), np.linspace(0, 1, 10)))
+def _line(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((count, 3))
+    return inputs, 200_000.0 + 50_000.0 * (inputs @ [1.0, -2.0, 0.5]) + random.standard_normal(count)
+
+
+def test_fractions_are_regression() -> None:
+    """Targets of any size are standardised by the training part, and every fifth example is for testing."""
+    data = as_dataset(_line())
+    assert data.regression and data.classes == 1 and len(data) == 320 and len(data.test_labels) == 80
+    assert abs(float(data.train_labels.mean())) < 1e-4 and abs(float(data.train_labels.std(correction=0)) - 1) < 1e-4
+
+
+def test_a_regression_is_learnt_and_attacked() -> None:
+    """R^2 near 1 with a robust rule, 0 with the mean: the same attack, own data, a network by name."""
+    settings = Settings(n=9, byzantine=2, rounds=150, batch=16, learning_rate=0.05, evaluate_every=50)
+    ended = [
+        Simulation(_line(), "logistic", rule, Tailored(epsilon=10.0), settings=settings).run().records[-1]
+        for rule in (mt.Comed(), mt.Mean())
+    ]
+    assert ended[0]["accuracy"] > 0.98 and ended[1]["accuracy"] == 0.0
+
+
+def test_regression_by_file(tmp_path: Path) -> None:
+    inputs, targets = _line(100)
+    lines = [",".join(map(str, [*row, target])) for row, target in zip(inputs, targets, strict=True)]
+    (tmp_path / "houses.csv").write_text("\n".join(["a,b,c,target", *lines]))
+    np.savez(tmp_path / "houses.npz", x=inputs, y=targets)
+    for name in ("houses.csv", "houses.npz"):
+        data = load(str(tmp_path / name))
+        assert data.regression and data.shape == (3,) and len(data) == 80
+
+
+def test_partitions_of_regression() -> None:
+    """What deals by class says what to use; what sorts by label works."""
+    targets, random = _line(60)[1], np.random.default_rng(0)
+    for partition in (dirichlet, by_label):
+        with pytest.raises(ValueError, match=r"Use iid, or shards or similarity"):
+            partition(targets, 5, random)
+    for partition in (iid, shards, similarity):
+        assert sorted(np.concatenate(partition(targets, 5, random))) == list(range(60))
+
+
+def test_r_squared_by_hand() -> None:
+    """Errors 1, 1, 0, 0 on targets -1, 1, -1, 1: a half; and 0, not minus something, for a worse model."""
+    targets = torch.tensor([-1.0, 1.0, -1.0, 1.0])
+    inputs = torch.tensor([[0.0], [2.0], [-1.0], [1.0]])
+    data = Dataset("x", 1, inputs, targets, inputs, targets)
+    evaluation = Evaluation(torch.nn.Linear(1, 1, bias=False), data)
+    assert evaluation(torch.tensor([1.0])) == (0.5, 0.5)
+    assert evaluation(torch.tensor([-5.0]))[0] == 0.0 and evaluation(torch.tensor([float("nan")]))[0] == 0.0
 
 
 def test_partitions_take_keywords() -> None:

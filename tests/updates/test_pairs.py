@@ -22,6 +22,7 @@ def _from_few_rows_on() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (geometry, base):
             patch.setattr(module, "FEWEST", 24)
+        patch.setattr(geometry, "SCORED", 24)
         yield
 
 

@@ -33,11 +33,13 @@ from mixtailor.attacks.min_sum import MinSum
 from mixtailor.attacks.non_finite import NonFinite
 from mixtailor.attacks.optimal_tailored import OptimalTailored
 from mixtailor.attacks.pool_attack import PoolAttack
+from mixtailor.attacks.pump import Pump
 from mixtailor.attacks.random_epsilon import RandomEpsilon
 from mixtailor.attacks.registry import find, make, names
 from mixtailor.attacks.roles import Roles
 from mixtailor.attacks.rop import ROP
 from mixtailor.attacks.schedule import Schedule
+from mixtailor.attacks.shift import Shift
 from mixtailor.attacks.sign_flip import SignFlip
 from mixtailor.attacks.split import Split
 from mixtailor.attacks.subsample_mimic import SubsampleMimic
@@ -80,12 +82,14 @@ __all__ = [
     "OptimalTailored",
     "Outcome",
     "PoolAttack",
+    "Pump",
     "RandomEpsilon",
     "Roles",
     "Scene",
     "Schedule",
     "Sees",
     "SeesAll",
+    "Shift",
     "SignFlip",
     "Split",
     "SubsampleMimic",

@@ -1,5 +1,6 @@
 """The command line: one file per command. `main` is what ``mixtailor`` and ``python -m mixtailor`` call."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         What follows the program's name; `sys.argv` by default.
     """
+    # torch's threads would wait for work by spinning on the processors that rules need. It reads this when it loads.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from mixtailor.cli import _app  # typer and rich load here, and not with the library
     except KeyboardInterrupt:

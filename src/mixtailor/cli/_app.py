@@ -21,6 +21,7 @@ from mixtailor.cli import (
     reproduce,
     rules,
     version,
+    warm,
     watch,
 )
 from mixtailor.cli import run as run_command
@@ -37,6 +38,7 @@ COMMANDS = {
     "watch": watch,
     "certify": certify,
     "bench": bench,
+    "warm": warm,
     "rules": rules,
     "attacks": attacks,
     "aggregate": aggregate,

@@ -148,19 +148,22 @@ def _rule(name: str, kind: type[Any]) -> RuleEntry:
     doc = parsed(kind)
     n, f = Letter.named("n"), Letter.named("f")
     # Around any rule, the coefficient depends on that of the rule.
-    around = [item.name for item in dataclasses.fields(kind) if item.default is dataclasses.MISSING] == ["rule"]
+    required = [item.name for item in dataclasses.fields(kind) if item.default is dataclasses.MISSING]
+    around = required == ["rule"] or hasattr(kind, "coefficient")
     coefficient = None if around else formula(kind.kappa(_blank(kind), n, f, 1))
     return RuleEntry(name, kind, kind.requirement, _tolerates(kind, n), kind.cost, coefficient, _reference(doc), doc)
 
 
 def _tolerates(kind: type[Any], n: Letter) -> str:
     fields = {item.name for item in dataclasses.fields(kind)}
+    if hasattr(kind, "tolerated"):
+        return str(kind.tolerated)
     if "rule" in fields and "f" not in fields:
         return "what its rule does"
     if "f" in fields:
         return "f" if _blank(kind).robust else "no bound known"
-    answer = formula(kind.tolerates(_blank(kind), n)) or ""
-    return answer if answer != "0" else "none"
+    found = formula(kind.tolerates(_blank(kind), n)) or ""
+    return found if found != "0" else "none"
 
 
 class _Behind:

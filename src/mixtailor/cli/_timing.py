@@ -17,7 +17,7 @@ from mixtailor.mixing.grammar import split
 from mixtailor.mixing.registry import make_rule
 from mixtailor.rules import Mean, Rule
 
-__all__ = ["chosen_rules", "gradients", "interleaved", "measured"]
+__all__ = ["chosen_rules", "gradients", "interleaved", "measured", "members"]
 
 _RULES = (
     "mean,comed,trimmed_mean,meamed,krum,multi_krum,geometric_median,bulyan,dnc,nnm >> krum,nnm >> trimmed_mean,"
@@ -113,15 +113,21 @@ def chosen_rules(text: str | None, n: int, f: int) -> dict[str, Rule]:
     return made
 
 
+def members(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules, and in place of a pool all that it may draw; each once."""
+    return list(
+        dict.fromkeys(each for rule in rules for each in (rule.rules if isinstance(rule, MixTailor) else [rule]))
+    )
+
+
 def _warm(rules: Iterable[Rule], rows: Any) -> None:
     """One call of each rule, and of all that a pool may draw."""
     narrow = np.ascontiguousarray(rows[:, :_NARROW])
-    for rule in rules:
-        for member in dict.fromkeys(rule.rules) if isinstance(rule, MixTailor) else [rule]:
-            if member.min_rows() <= len(rows):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    member(narrow)
+    for member in members(rules):
+        if member.min_rows() <= len(rows):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                member(narrow)
 
 
 def _line(name: str, times: Sequence[float], taken: float, mean: float) -> dict[str, Any]:

@@ -55,18 +55,18 @@ def check_names(out: Path, *, named: bool) -> None:
         refuse("The result for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
 
 
-def write(out: Path, answer: Any, halves: Collection[str] = ()) -> None:
+def write(out: Path, result: Any, halves: Collection[str] = ()) -> None:
     """Write a result; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
     suffix = out.suffix.lower()
     with atomic_write(out) as file:
         if suffix == ".npy":
-            np.lib.format.write_array(_Plain(file), np.asarray(answer), allow_pickle=False)
+            np.lib.format.write_array(_Plain(file), np.asarray(result), allow_pickle=False)
         elif suffix == ".npz":
-            _npz(file, answer)
+            _npz(file, result)
         elif suffix == ".safetensors":
-            _safetensors(file, answer, halves)
+            _safetensors(file, result, halves)
         else:
-            _checkpoint(file, answer, halves)
+            _checkpoint(file, result, halves)
 
 
 class _Plain:
@@ -76,22 +76,22 @@ class _Plain:
         self.write = file.write
 
 
-def _npz(file: IO[bytes], answer: Mapping[str, Array]) -> None:
+def _npz(file: IO[bytes], result: Mapping[str, Array]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in answer.items():
+        for name, array in result.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
-def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collection[str]) -> None:
+def _safetensors(file: IO[bytes], result: Mapping[str, Array], halves: Collection[str]) -> None:
     """Eight bytes of length, the header, the arrays; written here because the library copies every array first."""
     # The widest types first, so that every array is aligned.
-    widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in answer.items()}
-    order = sorted(answer, key=lambda name: -widths[name])
+    widths = {name: 2 if name in halves else array.dtype.itemsize for name, array in result.items()}
+    order = sorted(result, key=lambda name: -widths[name])
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name in order:
-        array = answer[name]
+        array = result[name]
         size = array.size * widths[name]
         kind = "BF16" if name in halves else _SAFETENSORS[array.dtype.name]
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + size]}
@@ -100,12 +100,12 @@ def _safetensors(file: IO[bytes], answer: Mapping[str, Array], halves: Collectio
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
     for name in order:
-        array = np.ascontiguousarray(answer[name])
+        array = np.ascontiguousarray(result[name])
         values = to_bfloat16(array.reshape(-1)) if name in halves else array
         file.write(values.astype(values.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
 
 
-def _checkpoint(file: IO[bytes], answer: Any, halves: Collection[str]) -> None:
+def _checkpoint(file: IO[bytes], result: Any, halves: Collection[str]) -> None:
     torch = checkpoints.needed_torch()
 
     def tensor(name: str, array: Array) -> Any:
@@ -114,9 +114,9 @@ def _checkpoint(file: IO[bytes], answer: Any, halves: Collection[str]) -> None:
             return torch.from_numpy(values)
         return torch.from_numpy(to_bfloat16(values.reshape(-1))).view(torch.bfloat16).reshape(array.shape)
 
-    whole = {name: tensor(name, array) for name, array in answer.items()} if isinstance(answer, Mapping) else None
+    whole = {name: tensor(name, array) for name, array in result.items()} if isinstance(result, Mapping) else None
     try:
-        torch.save(tensor("", np.asarray(answer)) if whole is None else whole, file)
+        torch.save(tensor("", np.asarray(result)) if whole is None else whole, file)
     except RuntimeError as error:
         if isinstance(error.__context__, OSError):  # torch speaks of positions where the disk is full
             raise error.__context__ from None

@@ -136,6 +136,11 @@ class Experiment(BaseModel):
         except UnicodeDecodeError:
             raise ConfigError(f"{where} is no text file.") from None
         made = cls.parse(text.replace("\r\n", "\n"), where.stem)
+        if not made.run and not made.panels:
+            raise ConfigError(
+                f"{where.stem} has no table [run], so that there is nothing to run. Write the line [run], and below it "
+                'what to train, for example: preset = "digits", rule = ["krum", "comed"], attack = "tailored".'
+            )
         panels = [panel.model_copy(update={"run": _beside(panel.run, where.parent)}) for panel in made.panels]
         return made.model_copy(update={"run": _beside(made.run, where.parent), "panels": panels})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import platform
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor._checks import MissingPackageError
 from mixtailor._files import atomic_write, read_bounded
+from mixtailor.experiments.backends import register
 from mixtailor.experiments.config import RunConfig
-from mixtailor.experiments.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -334,7 +333,7 @@ def _executed(arguments: Sequence[_Arguments], jobs: int, backend: str, watch: W
         import joblib
     except ImportError as error:
         raise MissingPackageError("Running in parallel", "joblib", "train") from error
-    _register(backend)
+    register(backend)
     options: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
     left = {RunConfig(**given[1]).hash: given[0] for given in arguments}
     calls = [joblib.delayed(execute)(*given) for given in arguments]
@@ -351,30 +350,6 @@ def _executed(arguments: Sequence[_Arguments], jobs: int, backend: str, watch: W
             # A process that was killed, by the system for its memory perhaps, takes the pool with it.
             for name, title in left.items():
                 yield Finished(name, title, error=f"not run to its end, {type(error).__name__}: {error}")
-
-
-def _register(backend: str) -> None:
-    """Backends of clusters, which their own packages bring."""
-    if backend in ("ray", "dask"):
-        package = {"ray": "ray", "dask": "distributed"}[backend]
-        try:
-            if backend == "ray":
-                importlib.import_module("ray.util.joblib").register_ray()
-            else:
-                importlib.import_module(package)  # joblib finds the client that was connected
-        except ImportError as error:
-            raise ConfigError(
-                f'The backend "{backend}" needs `{package}`. Install it with: pip install {package}'
-            ) from error
-    elif backend == "threading":
-        raise ConfigError(
-            'The backend "threading" is of no use here: torch has one source of randomness for all threads, so that '
-            'runs side by side would not repeat. Use "loky".'
-        )
-    elif backend not in ("loky", "multiprocessing", "sequential"):
-        raise ConfigError(
-            f"There is no backend {backend!r}. There are loky, multiprocessing, sequential, dask and ray."
-        )
 
 
 def _index(experiment: Experiment, entries: Sequence[Any], left_out: Sequence[str], scale: float) -> dict[str, Any]:

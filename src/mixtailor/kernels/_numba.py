@@ -13,6 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
+from mixtailor.kernels.compiling import WATCH
+
 __all__ = [
     "cgutils",
     "config",
@@ -23,6 +27,7 @@ __all__ = [
     "ir",
     "kernel",
     "llvm",
+    "reading_kernel",
     "run_at",
     "special_kernel",
     "types",
@@ -36,6 +41,20 @@ intrinsic: Any = importlib.import_module("numba.extending").intrinsic
 llvm: Any = importlib.import_module("llvmlite.binding")
 ir: Any = importlib.import_module("llvmlite.ir")
 carray: Any = numba.carray
+events: Any = importlib.import_module("numba.core.event")
+
+
+class _Events(events.Listener):  # type: ignore[misc]  # Any
+    """Passes numba's compilations on, nested ones included."""
+
+    def on_start(self, event: Any) -> None:
+        WATCH.begin(event.data["dispatcher"].py_func)
+
+    def on_end(self, event: Any) -> None:
+        WATCH.end()
+
+
+events.register("numba:compile", _Events())
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,6 +98,28 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     exact steps. Where the order of a sum may change, the code says so itself.
     """
     return _compiled(function)
+
+
+def reading_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """A `kernel` that changes none of its arrays, and is called from Python alone.
+
+    To numba a write-protected array, as matrices of distances are, has a type of its own, and everything would be
+    compiled twice. So every array is passed as a write-protected one.
+    """
+    compiled: Any = _compiled(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return compiled(*[_protected(each) if isinstance(each, np.ndarray) else each for each in arguments])
+
+    return cast("Callable[P, R]", call)
+
+
+def _protected(array: Any) -> Any:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def helper(function: Callable[P, R]) -> Callable[P, R]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, helper, kernel
+from mixtailor.kernels._numba import copy, helper, kernel, reading_kernel
 from mixtailor.kernels.selection import ranked
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
@@ -120,7 +120,7 @@ def _middle(values: Array, mass: Array, total: float) -> float:
     return low
 
 
-@kernel
+@reading_kernel
 def euclidean_median(
     distances: Array, products: Array, middle: int, mass: Array, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:
@@ -133,7 +133,8 @@ def euclidean_median(
     n = len(distances)
     away = np.empty(n)
     copy(distances[middle], away, n)
-    start = np.zeros(n)
+    start, every = np.zeros(n), np.empty(n)
+    copy(mass, every, n)
     total = 0.0
     for i in range(n):
         total += mass[i]
@@ -145,7 +146,7 @@ def euclidean_median(
             break
     for i in range(n):
         start[i] /= held
-    most = BEYOND * max(_middle(away, mass, total), 1e-130)
+    most = BEYOND * max(_middle(away, every, total), 1e-130)
     near = np.empty(n, np.int64)
     count = 0
     for i in range(n):

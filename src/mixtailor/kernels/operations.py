@@ -123,6 +123,10 @@ class Space(ABC, Generic[B]):
         """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
 
     @abstractmethod
+    def rows(self, vectors: list[Any]) -> B:
+        """The block of these rows, given in float64."""
+
+    @abstractmethod
     def with_origin(self, block: B) -> B:
         """The block with one more row, of zeros."""
 

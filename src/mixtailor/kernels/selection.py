@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, helper, kernel
+from mixtailor.kernels._numba import copy, helper, kernel, reading_kernel
 
 __all__ = [
     "by_neighbours",
@@ -45,7 +45,7 @@ def nearest(distances: Array, count: int) -> Array:
     return np.argsort(own, axis=1, kind="stable")[:, :count]
 
 
-@kernel
+@reading_kernel
 def distinct(matrix: Array) -> tuple[Array, Array]:
     """Where the rows of a small matrix are that equal no earlier one, and for each row which of these it equals."""
     n = len(matrix)
@@ -104,12 +104,19 @@ def ranked(values: Array, count: int) -> Array:
     return found
 
 
-@kernel
-def median(values: Array) -> float:
-    """The median of a few numbers; halves cannot overflow."""
+@helper
+def _median(values: Array) -> float:
     n = len(values)
     order = ranked(values, n // 2 + 1)
     return float(values[order[(n - 1) // 2]] / 2 + values[order[n // 2]] / 2)
+
+
+@reading_kernel
+def median(values: Array) -> float:
+    """The median of a few numbers; halves cannot overflow."""
+    own = np.empty(len(values))
+    copy(values, own, len(values))
+    return _median(own)
 
 
 @helper
@@ -126,13 +133,13 @@ def _middle(distances: Array, rows: int) -> int:
     return middle
 
 
-@kernel
+@reading_kernel
 def medoid(distances: Array) -> int:
     """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
     return _middle(distances, len(distances))
 
 
-@kernel
+@reading_kernel
 def products_about_medoid(distances: Array, rows: int, far: float) -> tuple[int, Array, Array]:
     """The medoid of the first rows, inner products of all about it, from squares, and which are `far` medians away.
 
@@ -142,7 +149,7 @@ def products_about_medoid(distances: Array, rows: int, far: float) -> tuple[int,
     middle = _middle(distances, rows)
     away = np.empty(n)
     copy(distances[middle], away, n)
-    limit = far * median(away[:rows])
+    limit = far * _median(away[:rows])
     beyond = np.empty(n, np.bool_)
     products = np.empty((n, n))
     for i in range(n):

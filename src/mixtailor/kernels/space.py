@@ -296,6 +296,9 @@ class Numba(Space[Block]):
             row[:] = vector
         return Block.of(out)
 
+    def rows(self, vectors: list[Any]) -> Block:
+        return Block.of(np.stack(vectors))
+
     def with_origin(self, block: Block) -> Block:
         block = block.plain()
         zeros = np.zeros(block.width, block.like.dtype)

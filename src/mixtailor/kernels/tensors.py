@@ -170,6 +170,9 @@ class Tensors(Space[torch.Tensor]):
         dtype = block.dtype if rounded else self.wide
         return torch.cat([block.to(dtype), *(vector[None].to(dtype) for vector in vectors)])
 
+    def rows(self, vectors: list[Any]) -> torch.Tensor:
+        return torch.stack(vectors)
+
     def with_origin(self, block: torch.Tensor) -> torch.Tensor:
         return torch.cat([block, torch.zeros_like(block[:1])])
 

@@ -176,8 +176,9 @@ class Guarded(Keeping):
                 self.rule.reset(key)
 
     def state(self) -> dict[str, Any]:
-        inner = self.rule.state() if isinstance(self.rule, Keeping) else {}
-        return {**inner, "scales": list(self._scales)}
+        with self._mutex:
+            inner = self.rule.state() if isinstance(self.rule, Keeping) else {}
+            return {**inner, "scales": list(self._scales)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         try:

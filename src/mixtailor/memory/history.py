@@ -35,23 +35,22 @@ class History:
         self.means: dict[str, Floats] = {}  # by worker, (time scales, size) in float32
         self.rounds: dict[str, int] = {}
         self.d: int | None = None  # the coordinates of the updates, once there were some
-        self._settled = False
 
     def settle(self, group: Group) -> None:
         """Where several processes share the coordinates of a call: one key, and memories of the same rounds."""
         if group.count == 1:
             return
-        if not self._settled:
-            own = np.frombuffer(self.key.to_bytes(8, "big"), np.uint8)
-            self.key = int.from_bytes(np.asarray(group.agreed(own), np.uint8).tobytes(), "big")
-            self._settled = True
-        known = np.array([len(self.means), sum(self.rounds.values())]) % float(1 << 20)
+        key = self.key if self.means else 0  # while nothing is remembered, each process has a key of its own
+        known = np.array([number % (1 << 20) for number in (len(self.means), sum(self.rounds.values()), key)], float)
         total, _ = group.sum(np.stack([known, known**2]), False)
         if (total[0] ** 2 != group.count * total[1]).any():  # equal on all processes only if their variance is zero
             refuse(
                 "The memories of the ranks are not of the same rounds, so each rank would weigh its slice of the "
                 "updates differently. Restore the same state on all ranks, or make a new memory on all of them."
             )
+        if not self.means:
+            own = np.frombuffer(self.key.to_bytes(8, "big"), np.uint8)
+            self.key = int.from_bytes(np.asarray(group.agreed(own), np.uint8).tobytes(), "big")
 
     def check_length(self, d: int) -> None:
         """Refuse updates of another length than before: sketches of two models cannot be compared."""
@@ -95,7 +94,7 @@ class History:
         try:
             key, decays, size = int(state["key"]), tuple(map(float, state["decays"])), int(state["size"])
             workers, rounds = [str(name) for name in state["workers"]], [int(count) for count in state["rounds"]]
-            means = np.asarray(state["means"], np.float32)
+            means = np.array(state["means"], np.float32)  # a copy: the caller may change its state
             d = None if state.get("d") is None else int(state["d"])  # states of earlier versions have none
         except (KeyError, TypeError, ValueError, OverflowError):
             refuse("A memory needs the state that another memory gave, and got something else.")

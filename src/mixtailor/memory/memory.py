@@ -210,14 +210,15 @@ class Memory(Keeping):
         An estimate, for people to look at: nothing is decided by it. It assumes that fewer than half of the workers are
         Byzantine, whatever f was declared, and that honest workers draw from similar data.
         """
-        order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])
-        return [name for name in order if self._suspicion[name] > _SUSPECTED]
+        with self._mutex:
+            order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])
+            return [name for name in order if self._suspicion[name] > _SUSPECTED]
 
     # State.
 
     def __iter__(self) -> Iterator[str]:
         """The workers that are remembered."""
-        return iter(self._history.means)
+        return iter(list(self._history.means))
 
     def rounds(self, worker: object) -> int:
         """In how many rounds a worker took part."""
@@ -225,8 +226,9 @@ class Memory(Keeping):
 
     def forget(self, worker: object) -> None:
         """Remove a worker that has left for good. If it comes back, it is a newcomer."""
-        for kept in (self._history.means, self._history.rounds, self._suspicion):
-            kept.pop(str(worker), None)
+        with self._mutex:
+            for kept in (self._history.means, self._history.rounds, self._suspicion):
+                kept.pop(str(worker), None)
 
     def fresh(self, key: int | None = None) -> Self:
         """The same with an empty memory, and with another secret."""
@@ -239,7 +241,8 @@ class Memory(Keeping):
 
     def state(self) -> dict[str, Any]:
         """All that is remembered, as arrays and plain values; `restore` takes it."""
-        return {**self._history.state(), "suspicion": dict(self._suspicion)}
+        with self._mutex:  # another thread may be in the middle of a round
+            return {**self._history.state(), "suspicion": dict(self._suspicion)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` gave."""

@@ -98,9 +98,10 @@ def check_combines(rule: Rule) -> None:
     if any(isinstance(part, Bounded) for part in walk(rule)):
         refuse("A memory decides from views, in which the lengths of updates are lost. Write Guarded(Memory(...)).")
     for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
-        n = max(member.min_rows(), 3)
+        tried = member if not member.declared_f() else member.with_f(1)  # the kind of rule matters, not its f
+        n = max(tried.min_rows(), 3)
         seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
-        if _weights_of(member.decide(seen)) is None:
+        if _weights_of(tried.decide(seen)) is None:
             _refuse_rule(member)
 
 

@@ -275,20 +275,25 @@ class MixTailor(Rule):
 _told: set[frozenset[tuple[str, ...]]] = set()
 
 
+def _pools(rule: Rule) -> list[MixTailor]:
+    return [part for part in walk(rule) if isinstance(part, MixTailor)]
+
+
 def warn_not_robust(rule: Rule) -> None:
     """Warn if a rule, or a rule of a pool in it, has no bound: once in a process for rules of the same kinds.
 
     A pool warns when it is made. Whoever takes any rule, as an engine does, calls this for the others.
     """
-    pools = [part for part in walk(rule) if isinstance(part, MixTailor)]
-    weak = [one for pool in pools for one in pool.rules if not one.robust] if pools else [rule] * (not rule.robust)
+    pools = _pools(rule)
+    members = [one for pool in pools for one in pool.rules if not _pools(one)]
+    weak = [one for one in (members if pools else [rule]) if not one.robust]
     kinds = frozenset(tuple(type(part).__name__ for part in walk(one)) for one in weak)
     if not weak or kinds in _told:
         return
     _told.add(kinds)
     names = listing(dict.fromkeys(map(repr, weak)), 4)
     whose = "has" if len(weak) == 1 else "have"
-    where = f"{len(weak)} of {plural(len(pools[0].rules), 'rule')} of this pool {whose}" if pools else "This rule has"
+    where = f"{len(weak)} of {plural(len(members), 'rule')} of this pool {whose}" if pools else "This rule has"
     warnings.warn(
         f"{where} no bound, Byzantine updates can move the result as far as they like: {names}. Use default_pool(f), "
         "or leave them out. If they are there on purpose, ignore mixtailor.NotRobustWarning.",

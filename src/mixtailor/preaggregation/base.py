@@ -190,7 +190,9 @@ class Chain(Rule):
     def tolerates(self, n: int) -> int:
         f = self.declared_f()
         if f is not None:
-            return f
+            rows, rule = self._mapped(n, f)
+            faulty = f if self.f_after == "declared" else self.before.after(n, f)[1]
+            return f if self.before.bounds or faulty <= rule.tolerates(rows) else 0
         if not self.rule.robust:
             return 0
         most = 0

@@ -26,9 +26,8 @@ from mixtailor.report.page import write
 from mixtailor.report.tables import tables
 from mixtailor.rules import as_rule
 from mixtailor.simulation.description import named
-from mixtailor.simulation.own import as_dataset
+from mixtailor.simulation.own import as_dataset, check_objects
 from mixtailor.simulation.partitions import Spreading
-from mixtailor.simulation.training import check_objects
 
 if TYPE_CHECKING:
     import os
@@ -131,7 +130,8 @@ def compare(
     n, f : int
         Workers, and how many of them are Byzantine. Rules that are objects have their own f.
     loss : callable, optional
-        ``loss(outputs, labels)``, a mean over the batch; the cross-entropy by default.
+        ``loss(outputs, labels)``, a mean over the batch. By default the cross-entropy, or for regression the
+        squared error.
     out, name : path, str
         Where results go: runs in ``out/runs``, the rest in ``out/name``.
     title : str, optional

@@ -29,7 +29,8 @@ TERMS = {
     "MixTailor": "A server that draws one rule at random from a pool in each round, after the updates have arrived. An "
     "attack that is tailored to one rule fails in the rounds of the others.",
     "pool": "The rules from which a MixTailor draws.",
-    "accuracy": "The share of test examples that the model classifies correctly, in percent.",
+    "accuracy": "The share of test examples that the model classifies correctly, in percent. For regression, the "
+    "share of the targets' variance that it explains (R²), 0 where that is negative.",
     "seed": "A number that fixes all randomness of a run. Several seeds show how much chance there is in a result.",
     "round": "One step of training: all workers send an update, the server aggregates them and changes the model.",
     "95 %": "A 95 % interval by bootstrap: the seeds are resampled, and 95 % of the worst cases found that way "

@@ -26,8 +26,10 @@ from mixtailor.rules.phocas import Phocas
 from mixtailor.rules.plain import Plain, as_rule
 from mixtailor.rules.reputation import Observer, Reputation, Standing
 from mixtailor.rules.sign_vote import SignVote
+from mixtailor.rules.sketched import Sketched
 from mixtailor.rules.smea import SMEA
 from mixtailor.rules.subsampled import Subsampled
+from mixtailor.rules.tree import Tree
 from mixtailor.rules.trimmed_mean import TrimmedMean
 from mixtailor.rules.view_filter import ViewFilter
 
@@ -61,8 +63,10 @@ __all__ = [
     "Reputation",
     "Rule",
     "SignVote",
+    "Sketched",
     "Standing",
     "Subsampled",
+    "Tree",
     "TrimmedMean",
     "ViewFilter",
     "as_rule",

@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from mixtailor._checks import refuse
 from mixtailor.kernels.selection import closest
+from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.geometric_median import GeometricMedian
 from mixtailor.rules.plain import as_rule
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 if TYPE_CHECKING:
@@ -88,6 +92,22 @@ class CTMA(Rule):
     def decide(self, updates: Updates) -> Point:
         scores = updates.distances_to(self.rule.decide(updates))
         return updates.mean(closest(scores, updates.n - self.f), scores=scores)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def check_share(self, n: int, share: float) -> None:
+        self.rule.check_share(n, share)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        scores = updates.distances_to(self.rule.decide_weighted(updates, weighting))
+        wanted = weighting.total - weighting.faulty
+        kept = kept_by_rank(np.argsort(scores, kind="stable"), weighting.mass, wanted)
+        return updates.combine(kept / wanted, scores=scores)
+
+    def weighted_kappa(self, share: float, d: int) -> float | None:
+        inner = self.rule.weighted_kappa(share, d)
+        return None if inner is None else 4 * share / (1 - share) * (1 + inner)
 
     def plan(self, arrival: "Arrival", request: "Request", n: int, key: bytes | None = None) -> Plan:
         plan = self.rule.plan(arrival, request, n, key)

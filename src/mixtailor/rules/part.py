@@ -52,7 +52,7 @@ def _concise(self: Any) -> str:
     shown = [
         f"{item.name}={_short(getattr(self, item.name))}"
         for item in _fields(type(self))
-        if item.default is dataclasses.MISSING or getattr(self, item.name) != item.default
+        if item.repr and (item.default is dataclasses.MISSING or getattr(self, item.name) != item.default)
     ]
     return f"{type(self).__name__}({', '.join(shown)})"
 

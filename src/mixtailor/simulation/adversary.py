@@ -138,11 +138,11 @@ class Adversary:
             rows = torch.cat([rows, rows[-1:].expand(count - used, -1)])
         return rows, made.facts
 
-    def observe(self, answer: torch.Tensor) -> None:
+    def observe(self, result: torch.Tensor) -> None:
         """The server's result of this round, which all workers see."""
         observe = getattr(self.memory, "observe", None)
         if observe is not None:
-            observe(answer)
+            observe(result)
 
 
 def placed(

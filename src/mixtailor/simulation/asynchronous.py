@@ -167,7 +167,7 @@ class Asynchronous:
             rule.reset(int(stream(settings.seed, "memory").integers(1 << 63)))
         self.inbox = Inbox(rule, staleness=staleness, oldest=oldest, momentum=momentum, workers=range(settings.n))
         network = build(model, data, seed=settings.seed)
-        gradients = WorkerGradients(network)
+        gradients = WorkerGradients(network, data.loss)
         self._workers = Workers(gradients, data, partition, settings)
         self._server = Server(gradients.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from mixtailor.simulation.gradients import Loss
+
     Indices = torch.Tensor | npt.NDArray[np.int64] | Sequence[int]
 
 __all__ = ["Dataset"]
@@ -36,11 +38,11 @@ class Dataset:
     name : str
         What it is called in tables and reports.
     classes : int
-        How many labels there are; labels are 0 to ``classes - 1``.
+        How many labels there are; labels are 0 to ``classes - 1``. 1 for regression: labels are then real numbers.
     train_inputs, test_inputs : torch.Tensor or array
         One example per row, of any shape behind: ``(examples, channels, height, width)`` for images.
     train_labels, test_labels : torch.Tensor or array
-        One whole number per example.
+        One number per example: whole for classes, real for regression.
     unit : float
         What the raw numbers are divided by first: 255 for bytes.
     mean, deviation : tuple of float
@@ -74,7 +76,8 @@ class Dataset:
                 )
             inputs, labels = getattr(self, f"{part}_inputs"), getattr(self, f"{part}_labels")
             _check_part(f"{self.name}: {part}", inputs, labels, self.classes)
-            object.__setattr__(self, f"{part}_labels", labels.to(torch.int64))
+            kind_of_number = torch.float32 if labels.is_floating_point() else torch.int64
+            object.__setattr__(self, f"{part}_labels", labels.to(kind_of_number))
             if inputs.dtype != torch.uint8:
                 object.__setattr__(self, f"{part}_inputs", inputs.to(torch.float32))
         if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
@@ -95,6 +98,23 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """The shape of one example."""
         return tuple(self.train_inputs.shape[1:])
+
+    @property
+    def regression(self) -> bool:
+        """Whether labels are real numbers, which the network has to meet, and no classes.
+
+        Examples
+        --------
+        >>> targets = torch.tensor([0.5, 1.5])
+        >>> Dataset("mine", 1, torch.eye(2), targets, torch.eye(2), targets).regression
+        True
+        """
+        return self.train_labels.is_floating_point()
+
+    @property
+    def loss(self) -> Loss:
+        """What training minimises by default: the cross-entropy, or for regression the squared error."""
+        return squared_error if self.regression else nn.functional.cross_entropy
 
     def __len__(self) -> int:
         """How many examples there are to train on."""
@@ -177,6 +197,22 @@ class Dataset:
         return (1.0 / (self.unit * deviation)).view(across), (mean / deviation).view(across)
 
 
+def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The mean squared error of one output per example, ``(batch,)`` or ``(batch, 1)``.
+
+    Examples
+    --------
+    >>> squared_error(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
+    tensor(2.)
+    """
+    if outputs.numel() != targets.numel():
+        raise ValueError(
+            "For regression a network needs one output per example, and this one has the shape "
+            f"{tuple(outputs.shape)} for {len(targets)} examples. Let it end in torch.nn.Linear(features, 1)."
+        )
+    return nn.functional.mse_loss(outputs.reshape(targets.shape), targets.to(outputs.dtype))
+
+
 def _tensor(name: str, part: str, kind: str, given: object) -> torch.Tensor:
     """A tensor as it is, an array as a tensor."""
     if isinstance(given, torch.Tensor):
@@ -196,9 +232,15 @@ def _check_part(part: str, inputs: torch.Tensor, labels: torch.Tensor, classes: 
             f"{part} data need one label for each of at least one example, and have inputs of shape "
             f"{tuple(inputs.shape)} and labels of shape {tuple(labels.shape)}."
         )
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise ValueError(f"{part} labels need to be whole numbers and are {labels.dtype}. Use labels.long().")
-    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+    if labels.is_floating_point() and classes == 1:
+        if not bool(torch.isfinite(labels).all()):
+            raise ValueError(f"{part} labels contain NaN or infinity. Clean them before training.")
+    elif labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(
+            f"{part} labels need to be whole numbers and are {labels.dtype}. Use labels.long(), or for regression "
+            "classes=1."
+        )
+    elif int(labels.min()) < 0 or int(labels.max()) >= classes:
         raise ValueError(
             f"{part} labels need to be 0 to classes - 1 = {classes - 1} and reach from {int(labels.min())} to "
             f"{int(labels.max())}."

@@ -168,7 +168,7 @@ class Decentralised:
         self.graph, self.attack, self.settings = edges, attack, settings
         data = load(data) if isinstance(data, str) else as_dataset(data)
         network = build(model, data, seed=settings.seed)
-        gradients = WorkerGradients(network)
+        gradients = WorkerGradients(network, data.loss)
         self._workers = Workers(gradients, data, partition, settings)
         self._evaluate = Evaluation(network, data)
         self._models = gradients.layout.flatten(network).detach().expand(n, -1).clone()

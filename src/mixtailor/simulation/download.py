@@ -44,8 +44,8 @@ def fetch(url: str, target: Path, *, size: int, sha256: str | None, progress: Pr
         raise DataError(f"Only http and https addresses are downloaded, not {url}.")
     digest, done = hashlib.sha256(), 0
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, atomic_write(target) as file:
-            while piece := answer.read(PIECE):
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response, atomic_write(target) as file:
+            while piece := response.read(PIECE):
                 done += len(piece)
                 if done > size:
                     raise DataError(f"{url} sends more than the {size:,} bytes that were published.")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from mixtailor.simulation.data import squared_error
 from mixtailor.simulation.flat import Layout
 from mixtailor.simulation.layerwise import has_hooks
 
@@ -19,7 +20,11 @@ __all__ = ["Evaluation"]
 
 
 class Evaluation:
-    """Accuracy and mean cross-entropy on the test examples, with dropout off.
+    r"""Accuracy and mean cross-entropy on the test examples, with dropout off.
+
+    For regression, the accuracy is the explained share of the variance, and the loss is the mean squared error:
+
+    .. math:: R^2 = \max\Bigl(0, 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}\Bigr)
 
     Parameters
     ----------
@@ -47,16 +52,24 @@ class Evaluation:
 
     def __call__(self, weights: torch.Tensor) -> tuple[float, float]:
         """``(accuracy, loss)`` of the weights ``(d,)``; accuracy is 0 to 1."""
-        right, loss = 0, 0.0
+        right, loss, count = 0, 0.0, len(self.data.test_labels)
         views = self.layout.views(weights)
         with torch.inference_mode():
-            for start in range(0, len(self.data.test_labels), self.batch):
-                inputs, labels = self.data.test(range(start, min(start + self.batch, len(self.data.test_labels))))
+            for start in range(0, count, self.batch):
+                inputs, labels = self.data.test(range(start, min(start + self.batch, count)))
                 inputs = inputs.to(self.layout.dtype)
                 outputs = functional_call(self._model, views, (inputs,))
+                if self.data.regression:
+                    loss += len(labels) * float(squared_error(outputs, labels))
+                    continue
                 right += int((outputs.argmax(1) == labels).sum())
                 loss += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
-        return right / len(self.data.test_labels), loss / len(self.data.test_labels)
+        return self._explained(loss / count) if self.data.regression else right / count, loss / count
+
+    def _explained(self, error: float) -> float:
+        """R^2, 0 where it is negative or the error is no number."""
+        variance = float(self.data.test_labels.double().var(correction=0))
+        return 1.0 - error / variance if error < variance else float(error == variance == 0.0)
 
 
 class _Pooling(nn.Module):

@@ -181,10 +181,10 @@ class WorkerGradients:
     ) -> torch.Tensor:
         differentiate = grad_and_value(self._loss_at)
         shared = None if weights.ndim == 1 else 0
-        answer: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(
+        found: tuple[dict[str, torch.Tensor], torch.Tensor] = vmap(
             differentiate, in_dims=(shared, 0, 0), randomness="different"
         )(self.layout.views(weights), inputs, labels)
-        slopes, losses = answer
+        slopes, losses = found
         for name, rows in self.layout.views(matrix).items():
             rows.copy_(slopes[name])
         return losses.detach()

@@ -270,7 +270,7 @@ def _backward(
     wanted: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     stride, padding, dilation, groups = settings
-    answer = torch.ops.aten.convolution_backward(
+    result = torch.ops.aten.convolution_backward(
         slopes, values, kernel, [kernel.shape[0]], stride, padding, dilation, False, [0, 0], groups, list(wanted)
     )
-    return cast("tuple[torch.Tensor, torch.Tensor, torch.Tensor]", answer)
+    return cast("tuple[torch.Tensor, torch.Tensor, torch.Tensor]", result)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from mixtailor._references import is_reference, loaded
+from mixtailor.attacks import Attack
 from mixtailor.simulation.data import Dataset
 from mixtailor.simulation.files import DataError
 from mixtailor.simulation.idx import read_idx
@@ -18,7 +19,7 @@ from mixtailor.simulation.idx import read_idx
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["as_dataset", "data_files", "is_own", "read_data"]
+__all__ = ["as_dataset", "check_objects", "data_files", "is_own", "read_data"]
 
 EVERY = 5  # of examples without a test part, every fifth of each label is for testing
 LONGEST = 2**31  # bytes of a CSV file, which is read whole
@@ -62,12 +63,12 @@ def read_data(name: str) -> Dataset:
         ``mine.py:data``: a `Dataset`, arrays as `as_dataset` takes them, or a function that returns either. A ``.npz``
         file with ``x_train, y_train, x_test, y_test`` (or ``train_inputs, ...``), or with ``x, y`` alone. A ``.csv``
         file with one line of names and one column of labels: that called label, target, class or y, else the last;
-        its other columns are standardised. A folder of idx files whose names contain train or t10k or test, and images
-        or labels.
+        its other columns are standardised. Labels that are fractions make it regression. A folder of idx files whose
+        names contain train or t10k or test, and images or labels.
 
     Notes
     -----
-    Where there is no test part, every fifth example of each label is for testing.
+    Where there is no test part, every fifth example (of each label, where labels are classes) is for testing.
     """
     path = Path(name).expanduser()
     if is_reference(name):
@@ -86,8 +87,9 @@ def as_dataset(given: Any, name: str = "data") -> Dataset:
     Parameters
     ----------
     given : Dataset or tuple
-        ``(inputs, labels)``, or ``(train_inputs, train_labels, test_inputs, test_labels)``. Labels may be any whole
-        numbers or words: they are numbered in their order.
+        ``(inputs, labels)``, or ``(train_inputs, train_labels, test_inputs, test_labels)``. Inputs have any shape.
+        Labels may be any whole numbers or words: they are numbered in their order. Fractions among them make it
+        regression: they are standardised, by the training part, and the network needs one output.
     name : str
         What it is called in tables.
 
@@ -96,6 +98,8 @@ def as_dataset(given: Any, name: str = "data") -> Dataset:
     >>> data = as_dataset((np.eye(10, 3), np.array(["cat", "dog"] * 5)), "pets")
     >>> len(data), len(data.test_labels), data.classes, data.shape
     (8, 2, 2, (3,))
+    >>> as_dataset((np.eye(10, 3), np.linspace(0, 1, 10)), "heights").regression
+    True
     """
     if isinstance(given, Dataset):
         return given
@@ -119,8 +123,9 @@ def _divided(name: str, inputs: Array, labels: Array, **normal: Any) -> Dataset:
             f"{name}: each example needs one label, and inputs have shape {inputs.shape}, labels {labels.shape}."
         )
     testing = np.zeros(len(labels), bool)
-    for label in np.unique(labels):
-        testing[np.flatnonzero(labels == label)[EVERY - 1 :: EVERY]] = True
+    for label in [None] if _fractions(labels) else np.unique(labels):
+        held = np.arange(len(labels)) if label is None else np.flatnonzero(labels == label)
+        testing[held[EVERY - 1 :: EVERY]] = True
     if not testing.any():
         raise ValueError(
             f"{name}: every fifth example of a label is for testing, and no label has five. Give "
@@ -132,23 +137,31 @@ def _divided(name: str, inputs: Array, labels: Array, **normal: Any) -> Dataset:
 def _numbered(
     name: str, train_inputs: Array, train_labels: Array, test_inputs: Array, test_labels: Array, **normal: Any
 ) -> Dataset:
-    """With labels 0 to classes - 1."""
+    """With labels 0 to classes - 1, or for regression with mean 0 and deviation 1."""
     train_labels, test_labels = train_labels.squeeze(), test_labels.squeeze()
-    if train_labels.dtype.kind == "f" and not (train_labels == np.round(train_labels)).all():
-        raise ValueError(f"{name}: labels need to be whole numbers or words, one a class, and are fractions.")
-    known = np.unique(np.concatenate([train_labels.reshape(-1), test_labels.reshape(-1)]))
+    if _fractions(train_labels):
+        shift, scale = train_labels.mean(), train_labels.std()
+        numbers, classes = [(part - shift) / scale for part in (train_labels, test_labels)], 1
+    else:
+        known = np.unique(np.concatenate([train_labels.reshape(-1), test_labels.reshape(-1)]))
+        numbers, classes = [np.searchsorted(known, part) for part in (train_labels, test_labels)], max(2, len(known))
     if train_inputs.dtype == np.uint8 and not normal:
         scaled = train_inputs.astype(np.float32) / 255.0
         normal = {"unit": 255.0, "mean": (float(scaled.mean()),), "deviation": (float(scaled.std()) or 1.0,)}
     return Dataset(
         name,
-        max(2, len(known)),
+        classes,
         torch.from_numpy(np.ascontiguousarray(train_inputs)),
-        torch.from_numpy(np.searchsorted(known, train_labels)),
+        torch.from_numpy(numbers[0]),
         torch.from_numpy(np.ascontiguousarray(test_inputs)),
-        torch.from_numpy(np.searchsorted(known, test_labels)),
+        torch.from_numpy(numbers[1]),
         **normal,
     )
+
+
+def _fractions(labels: Array) -> bool:
+    """Whether labels are real numbers to meet, and no classes."""
+    return labels.dtype.kind == "f" and not bool((labels == np.round(labels)).all())
 
 
 def _from_npz(path: Path) -> Dataset:
@@ -193,7 +206,16 @@ def _from_csv(path: Path) -> Dataset:
     # The columns have units of their own; a constant one stays 0.
     deviation = values.std(0)
     values = (values - values.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    return _divided(path.stem, values.astype(np.float32), np.array(labels))
+    return _divided(path.stem, values.astype(np.float32), _column(labels))
+
+
+def _column(cells: list[str]) -> Array:
+    """Labels as numbers where fractions are among them, else as words."""
+    try:
+        numbers = np.array(cells, np.float64)
+    except ValueError:
+        return np.array(cells)
+    return numbers if _fractions(numbers) else np.array(cells)
 
 
 def _from_idx(folder: Path) -> Dataset:
@@ -216,3 +238,16 @@ def _from_idx(folder: Path) -> Dataset:
     if math.prod(images[0].shape) == 0:
         raise DataError(f"{folder} has no training examples.")
     return _numbered(folder.name, images[0], arrays[1], images[1], arrays[3])
+
+
+def check_objects(attack: object, partition: object) -> None:
+    """Text where an object is needed gets the sentence that says what to write."""
+    if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
+        text = isinstance(attack, str)
+        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
+        raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
+    if not callable(partition):
+        raise TypeError(
+            f"A simulation needs its partition as a function and got {partition!r}. Write "
+            "mixtailor.simulation.dirichlet(alpha=0.3), for example."
+        )

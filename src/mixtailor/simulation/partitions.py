@@ -113,6 +113,7 @@ def by_label(labels: Labels, workers: int, random: np.random.Generator, *, whole
     A label with fewer examples than holders would leave a worker with nothing, and is refused.
     """
     labels = _checked(labels, workers)
+    _refuse_real(labels, "by_label")
     parts: list[list[npt.NDArray[np.int64]]] = [[] for _ in range(workers)]
     classes = np.unique(labels)
     for position, label in enumerate(classes):
@@ -163,6 +164,7 @@ def dirichlet(labels: Labels, workers: int, random: np.random.Generator, *, alph
        Classification", 2019.
     """
     labels = _checked(labels, workers)
+    _refuse_real(labels, "dirichlet")
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"dirichlet needs a finite alpha above 0 and got {alpha}.")
     parts: list[list[npt.NDArray[np.int64]]] = [[] for _ in range(workers)]
@@ -269,6 +271,14 @@ def _checked(labels: Labels, workers: int) -> npt.NDArray[np.integer]:
             f"A partition needs 1 <= workers <= examples and got {workers} workers and {len(labels)} examples."
         )
     return labels
+
+
+def _refuse_real(labels: npt.NDArray[np.integer], name: str) -> None:
+    if labels.dtype.kind == "f":
+        raise ValueError(
+            f"{name} deals examples by class, and these labels are real numbers (regression). Use iid, or shards or "
+            "similarity, which sort by label."
+        )
 
 
 def _by_label_order(labels: npt.NDArray[np.integer], random: np.random.Generator) -> npt.NDArray[np.int64]:

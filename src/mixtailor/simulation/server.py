@@ -46,20 +46,20 @@ class Server:
         """eta in a round."""
         return self.settings.learning_rate * self.settings.rate(round, self.settings.rounds)
 
-    def step(self, answer: torch.Tensor, round: int) -> None:
+    def step(self, result: torch.Tensor, round: int) -> None:
         """Take one step with a rule's result. Deltas, and models that do not replace the server's, are converted to a
         descent direction first.
         """
         settings = self.settings
         if settings.sends == "models" and settings.replaces_model:
-            self.weights.copy_(answer)
+            self.weights.copy_(result)
             return
         if settings.sends == "models":
-            slope = self.weights - answer
+            slope = self.weights - result
         elif settings.sends == "deltas":
-            slope = -answer
+            slope = -result
         else:
-            slope = answer.add(self.weights, alpha=settings.weight_decay) if settings.weight_decay else answer
+            slope = result.add(self.weights, alpha=settings.weight_decay) if settings.weight_decay else result
         if self.velocity is not None:
             velocity = self.velocity.mul_(settings.momentum).add_(slope)
             slope = slope.add(velocity, alpha=settings.momentum) if settings.nesterov else velocity

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from mixtailor._files import atomic_write
-from mixtailor.attacks import Attack
 from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import as_rule
@@ -25,7 +24,7 @@ from mixtailor.simulation.frames import Filming, Frames
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.models import build
 from mixtailor.simulation.outcome import TRACKED, Outcome
-from mixtailor.simulation.own import as_dataset
+from mixtailor.simulation.own import as_dataset, check_objects
 from mixtailor.simulation.partitions import iid
 from mixtailor.simulation.progress import Silent
 from mixtailor.simulation.recorded_states import Recorder, recorded_rounds, write_state
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from mixtailor.rules import Aggregation, Rule
+    from mixtailor.attacks import Attack
+    from mixtailor.rules import Rule
     from mixtailor.simulation.data import Dataset
     from mixtailor.simulation.gradients import Loss
     from mixtailor.simulation.progress import Progress
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mixtailor.theory import State
     from mixtailor.trackers import Tracker
 
-__all__ = ["Simulation", "check_objects"]
+__all__ = ["Simulation"]
 
 
 class Simulation:
@@ -80,8 +80,8 @@ class Simulation:
         Who holds which examples; iid by default.
     folder : path, optional
         Where records, checkpoints and the last weights go. A run that finds its checkpoint there goes on from it.
-    loss : callable
-        A mean over a batch.
+    loss : callable, optional
+        A mean over a batch. By default the cross-entropy, or the squared error where labels are real numbers.
     checkpoint_seconds : float
         How much time passes between checkpoints.
     progress : Progress, optional
@@ -125,7 +125,7 @@ class Simulation:
         settings: Settings | None = None,
         partition: Partition = iid,
         folder: str | os.PathLike[str] | None = None,
-        loss: Loss = nn.functional.cross_entropy,
+        loss: Loss | None = None,
         checkpoint_seconds: float = 10.0,
         progress: Progress | None = None,
         tracker: Tracker | None = None,
@@ -146,7 +146,7 @@ class Simulation:
         self._entropy = _source(rule, settings.seed)
         self._adversary = Adversary(attack, settings)
         self._cast = Cast(settings)
-        gradients = WorkerGradients(network, loss)
+        gradients = WorkerGradients(network, loss or data.loss)
         self.layout = gradients.layout
         self._workers = Workers(
             gradients,
@@ -215,16 +215,16 @@ class Simulation:
             return "diverged"
         round, tally, watch = self._round, self._tally, Laps(self._tally)
         workers, byzantine = self._cast(round)
-        lying = set(byzantine)
-        honest = [worker for worker in workers if worker not in lying]
+        malicious = set(byzantine)
+        honest = [worker for worker in workers if worker not in malicious]
         own = list(byzantine) if self._computes_own() else []
-        alike = self._workers.simulated  # the server's own: updates like those of the workers, and one to trust
-        computing = [*honest, *own, *alike, *([self.settings.n] if self._own_batch else [])]
+        simulated = self._workers.simulated  # the server's own: updates like those of the workers, and one to trust
+        computing = [*honest, *own, *simulated, *([self.settings.n] if self._own_batch else [])]
         # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
         room = None if len(computing) > len(honest) or not byzantine else self._room_for(len(workers))
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
         correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
-        rule = self._rule_of(rows[len(honest) + len(own) :][: len(alike)])
+        rule = self._rule_of(rows[len(honest) + len(own) :][: len(simulated)])
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
         if self._rollback is not None:
@@ -246,7 +246,15 @@ class Simulation:
         watch.lap("attack")
         shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
         watch.lap("frames")
-        result = self._aggregated(rule, correct, workers, lying, reference)
+        result = rule.aggregate(
+            correct,
+            workers=workers,
+            reference=reference,
+            honest=[row for row, worker in enumerate(workers) if worker not in malicious],
+            round=round,
+            entropy=self._entropy,
+            on_fault="skip",
+        )
         name = repr(result.rule)
         tally.timed(name, watch.lap("aggregation"), first=name not in self._called)
         self._called.add(name)
@@ -277,19 +285,6 @@ class Simulation:
         if self.settings.sends == "models":
             simulated = simulated - self._server.weights
         return self._tailor.for_round(simulated, rng=stream(self.settings.seed, "simulated", self._round))
-
-    def _aggregated(
-        self, rule: Rule, rows: torch.Tensor, workers: tuple[int, ...], lying: set[int], reference: torch.Tensor | None
-    ) -> Aggregation:
-        return rule.aggregate(
-            rows,
-            workers=workers,
-            reference=reference,
-            honest=[row for row, worker in enumerate(workers) if worker not in lying],
-            round=self._round,
-            entropy=self._entropy,
-            on_fault="skip",
-        )
 
     def _computes_own(self) -> bool:
         """Whether Byzantine workers compute too: for an attack that asks, or to keep a momentum they will need."""
@@ -384,19 +379,6 @@ class Simulation:
         self._entropy.restore(state["entropy"])
         self._tally = Tally.restored(state["tally"])
         return Records(self.folder / "metrics.jsonl", state["records"])
-
-
-def check_objects(attack: object, partition: object) -> None:
-    """Text where an object is needed gets the sentence that says what to write."""
-    if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
-        text = isinstance(attack, str)
-        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
-        raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
-    if not callable(partition):
-        raise TypeError(
-            f"A simulation needs its partition as a function and got {partition!r}. Write "
-            "mixtailor.simulation.dirichlet(alpha=0.3), for example."
-        )
 
 
 def _source(rule: Rule, seed: int) -> SeededEntropy:

@@ -18,12 +18,12 @@ class Group(ABC):
     ----------
     count : int
         How many processes there are.
-    alike : bool
+    same_bits : bool
         Whether all of them compute the same bits from the same numbers.
     """
 
     count: int
-    alike: bool
+    same_bits: bool
 
     @abstractmethod
     def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
@@ -46,7 +46,7 @@ class Group(ABC):
 class Alone(Group):
     """One process that has all coordinates."""
 
-    count, alike = 1, True
+    count, same_bits = 1, True
 
     def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
         return values, doubt

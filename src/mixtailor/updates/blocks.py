@@ -13,7 +13,7 @@ from mixtailor._types import Array, Floats, Integers
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader, coordinates_of, values
 
-__all__ = ["Beside", "Blocks", "Differences", "Mixed", "Taken"]
+__all__ = ["Beside", "Blocks", "Differences", "Mixed", "Points", "Taken"]
 
 Runs = list[tuple[int, int]]
 
@@ -131,6 +131,29 @@ class Mixed:
         rows = np.asarray(self.source.coordinates(which), np.float64)
         mixed = [weights[weights != 0.0] @ rows[weights != 0.0] for weights in self.mixing]  # zero times infinity
         return np.stack(mixed) if mixed else np.empty((0, len(which)))
+
+
+@final
+@dataclass(eq=False)
+class Points:
+    """Points as rows, in float64: results of rules on parts of the updates, for another rule."""
+
+    reader: Reader
+    points: Sequence[Point]
+    made: bool = True
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+    def runs(self) -> Runs:
+        return self.reader.storage.runs(self.n)
+
+    def block(self, start: int, stop: int) -> Any:
+        return self.reader.space.rows([values(point, start, stop) for point in self.points])
+
+    def coordinates(self, which: Integers) -> Array:
+        return np.vstack([coordinates_of(point, which) for point in self.points])
 
 
 @final

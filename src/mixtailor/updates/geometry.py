@@ -19,10 +19,9 @@ import numpy as np
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
-from mixtailor.updates.pairs import FEWEST, Rough, has_panels, listed_sums, pair_sums
+from mixtailor.updates.pairs import FEWEST, SCORED, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
-from mixtailor.updates.units import SQUARABLE, in_unit
 
 __all__ = ["FAR", "Basis", "Geometry"]
 
@@ -43,7 +42,7 @@ _INVERTIBLE = 1e-300
 
 
 class Known(Protocol):
-    """Numbers between rows that were given from outside; `mixtailor.updates.numbers` has them."""
+    """Numbers between rows that were given from outside: those of `mixtailor.updates.numbers`."""
 
     distances: dict[float, Floats]
     norms: Floats | None
@@ -57,7 +56,7 @@ class Known(Protocol):
 
 @final
 class Centred(NamedTuple):
-    """Inner products of some points about one of them, in squares of the unit."""
+    """Inner products of some points about one of them."""
 
     points: Integers  # rows that take part; n stands for an origin that is no row
     middle: int  # which of them everything is about
@@ -96,7 +95,7 @@ class Geometry:
         if len(own) < n:
             between = between[np.ix_(own, own)]
         if origin:
-            norms = np.minimum(rows.norms(2.0)[own] / rows.unit(2.0), SQUARABLE)
+            norms = rows.norms(2.0)[own]
             between = np.block([[between, norms[:, None]], [norms[None, :], np.zeros((1, 1))]])
         middle, products, far = products_about_medoid(between, len(own), FAR)
         if far.any():
@@ -110,22 +109,19 @@ class Geometry:
         return Centred(points, middle, products, far)
 
     def _away(self, about: int, origin: bool) -> tuple[Floats, Floats]:
-        """The distances to one row, in the unit, and the inverses that bring differences to length one."""
+        """The distances to one row, and the inverses that bring differences to length one."""
         rows = self._rows()
-        unit = rows.unit(2.0)
         lengths = rows.lengths[2.0][about]
         if origin:
             lengths = np.append(lengths, rows.norms(2.0)[about])
         lengths = np.maximum(lengths, _INVERTIBLE)
-        with np.errstate(over="ignore"):
-            return np.minimum(lengths / unit, SQUARABLE), 1.0 / lengths
+        return lengths, 1.0 / lengths
 
     def lines(self, about: int, which: Integers) -> Floats:
         """The inner products of a few rows with all. Between the others, squared distances have the digits."""
         away, inverse = self._away(about, False)
-        cosines = _cosines(self._rows().gram_rows(about, inverse, which), which)
-        lines: Floats = cosines * away[which][:, None] * away[None, :]
-        return lines
+        cosines = _cosines(self._rows().gram(about, inverse, which=which), which)
+        return np.asarray(cosines * away[which][:, None] * away[None, :])
 
     def _all_about(self, about: int, origin: bool) -> Floats:
         """The inner products of all rows about one, from their differences; with the origin as last row."""
@@ -149,15 +145,14 @@ class Geometry:
         return used, weights[:, used]
 
     def products(self, weights: Floats) -> Floats:
-        """Inner products of the vectors ``weights @ rows``, in squares of the unit."""
+        """Inner products of the vectors ``weights @ rows``."""
         points, used = self._taking_part(weights)
         if not len(points) or points[0] == self._rows().n:  # nothing but the origin
             return np.zeros((len(weights), len(weights)))
-        inner: Floats = used @ self.centred(points).products @ used.T
-        return inner
+        return np.asarray(used @ self.centred(points).products @ used.T)
 
     def distances_to(self, weights: Floats, aim: Floats) -> Floats:
-        """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``, in the unit."""
+        """Distances of the combinations ``weights @ rows`` to the combination ``aim @ rows``."""
         points, apart = self._taking_part(weights - aim)
         if not len(points):
             return np.zeros(len(weights))
@@ -165,12 +160,10 @@ class Geometry:
         return np.sqrt(np.maximum(squares, 0.0))
 
     def distances(self, weights: Floats) -> Floats | None:
-        """Distances between the combinations ``weights @ rows``, in the unit; None where they must be measured.
+        """Distances between the combinations ``weights @ rows``; None where they must be measured.
 
         That is so where far rows cancel inside a combination: squares have no digits of what is left.
         """
-        if self._rows().unit(2.0) != 1.0:
-            return None
         far = self._heavy_far_rows(weights)
         found = self._between(weights) if far is None else self._between_by_difference(weights, far)
         if found is None:
@@ -272,7 +265,6 @@ class Basis:
         self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}
         self.geometry = Geometry(self)
-        self._units: dict[float, tuple[Floats, float]] = {}
         self._norms: dict[float, Floats] = {}
         self._rough: dict[float, Rough] = {}
         self._inner: Floats | None = None
@@ -296,11 +288,11 @@ class Basis:
             self._numbers.sound(products)
 
     def measure(self, norms: Sequence[float]) -> list[Floats]:
-        """The distances in these norms, each in its unit; all that are not known are measured by one reading."""
+        """The distances in these norms; all that are not known are measured by one reading."""
         missing = [p for p in dict.fromkeys(norms) if p not in self.lengths]
         if missing:
             self._measure(missing)
-        return [self._units[p][0] for p in norms]
+        return [self.lengths[p] for p in norms]
 
     def _measure(self, missing: Sequence[float]) -> None:
         if self._numbers is not None:
@@ -310,7 +302,7 @@ class Basis:
             return
         p = missing[0]
         # Where float32 was tried, some decision hangs on more digits.
-        if len(missing) == 1 and self._has_panels(p) and (p == 2.0 or self.n >= _MANY or p in self._rough):
+        if len(missing) == 1 and self._has_panels(p, FEWEST) and (p == 2.0 or self.n >= _MANY or p in self._rough):
             sums = pair_sums(self.reader, p, double=True)[0]
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
@@ -325,12 +317,15 @@ class Basis:
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
 
-    def _has_panels(self, p: float) -> bool:
-        return self.n >= FEWEST and self.stored and self._numbers is None and has_panels(self.reader, p)
+    def _has_panels(self, p: float, fewest: int) -> bool:
+        return self.n >= fewest and self.stored and self._numbers is None and has_panels(self.reader, p)
 
-    def rough(self, p: float) -> Rough | None:
-        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more."""
-        if p in self.lengths or not self._has_panels(p):
+    def rough(self, p: float, *, scored: bool = False) -> Rough | None:
+        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more.
+
+        `scored` says that scores of the rows are all that is needed.
+        """
+        if p in self.lengths or not self._has_panels(p, SCORED if scored else FEWEST):
             return None
         if p not in self._rough:
             refine = partial(listed_sums, self.reader, p=p)
@@ -339,13 +334,13 @@ class Basis:
         return found if found.usable else None
 
     def known_lengths(self) -> dict[float, Floats]:
-        """The distances that are known, in the unit 1; some of them to a share of 2.2e-6."""
+        """The distances that are known; some of them to a share of 2.2e-6."""
         return {**{p: rough.lengths for p, rough in self._rough.items()}, **self.lengths}
 
     def _measure_beside(self, norms: Sequence[float]) -> None:
         """The distances between the rows below, and one pass for each distinct point."""
         below, distinct = self.below, list(dict.fromkeys(self.points))
-        between = below.lengths(norms)
+        between = below.distances(tuple(norms))
         rows, count = below.n, len(distinct)
         away = np.zeros((len(norms), count, rows + count))
         for index, point in enumerate(distinct):
@@ -364,28 +359,17 @@ class Basis:
         lengths.flat[:: self.n + 1] = 0.0
         lengths.setflags(write=False)
         self.lengths[p] = lengths
-        scaled = (lengths, 1.0) if self._single else in_unit(lengths)
-        scaled[0].setflags(write=False)
-        self._units[p] = scaled
 
     def distances(self, p: float) -> Floats:
-        """The distances in a norm, in their unit."""
-        if p not in self._units:
-            self.measure([p])
-        return self._units[p][0]
-
-    def unit(self, p: float) -> float:
-        """The unit of the distances in a norm: 1 unless float64 cannot hold their squares."""
-        if p not in self._units:
-            self.measure([p])
-        return self._units[p][1]
+        """The distances in a norm."""
+        if p not in self.lengths:
+            self._measure([p])
+        return self.lengths[p]
 
     def norms(self, p: float) -> Floats:
         """The distances of the rows to the origin."""
         if self.base is not None:
-            self.measure([p])
-            from_base: Floats = self.lengths[p][self.base]
-            return from_base
+            return np.asarray(self.distances(p)[self.base])
         if self._numbers is not None:
             if p != 2.0 or self._numbers.norms is None:
                 self._numbers.missing_norms()
@@ -396,30 +380,24 @@ class Basis:
 
     def inner(self) -> Floats:
         """Inner products of the rows about zero, from the rows themselves."""
-        if self._inner is None and self._numbers is not None:
-            self._inner = self._numbers.inner()
         if self._inner is None:
-            self._inner = self.gram(-1, np.ones(self.n), origin=False)
+            self._inner = self.gram(-1, np.ones(self.n)) if self._numbers is None else self._numbers.inner()
         return self._inner
 
-    def gram(self, about: int, inverse_scales: Floats, *, origin: bool) -> Floats:
-        """Inner products of ``(row - about) * inverse_scale``, from differences; with the origin as last row."""
-        space = self.space
+    def gram(self, about: int, inverse: Floats, *, origin: bool = False, which: Integers | None = None) -> Floats:
+        """Inner products of ``(row - about) * inverse``, from differences; with the origin as last row.
+
+        Only the rows `which` of it, where given: little more than a reading, where they are few.
+        """
         if self._numbers is not None:
-            return self._numbers.about(about, origin=origin) * inverse_scales[:, None] * inverse_scales
+            found: Floats = self._numbers.about(about, origin=origin) * inverse[:, None] * inverse
+            return found if which is None else found[which]
+        space, count = self.space, self.n + 1 if which is None else len(which)
 
         def query(start: int, stop: int) -> Any:
             block = self.source.block(start, stop)
-            return space.gram(space.with_origin(block) if origin else block, about, inverse_scales)
+            if which is not None:
+                return space.gram_rows(block, about, inverse, which)
+            return space.gram(space.with_origin(block) if origin else block, about, inverse)
 
-        return self.reader.total(query, self.source.runs(), (self.n + 1) ** 2)
-
-    def gram_rows(self, about: int, inverse_scales: Floats, which: Integers) -> Floats:
-        """Some rows of `gram`: little more than a reading, where they are few."""
-        if self._numbers is not None:
-            return self.gram(about, inverse_scales, origin=False)[which]
-
-        def query(start: int, stop: int) -> Any:
-            return self.space.gram_rows(self.source.block(start, stop), about, inverse_scales, which)
-
-        return self.reader.total(query, self.source.runs(), self.n * len(which))
+        return self.reader.total(query, self.source.runs(), (self.n + 1) * count)

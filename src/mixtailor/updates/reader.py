@@ -28,7 +28,10 @@ _SMALL = 1 << 19
 # A pass holds at most about this many numbers that are still to be summed, or those of so many ranges.
 _HELD = 1 << 17
 _LEAST_RUNS = 8
-_LARGEST = float(np.finfo(np.float64).max)
+# Lengths beyond this are measured for no training: a received row that has one is a fault.
+_LONGEST = 1e140
+# What no number can say counts as this: it can be squared and summed.
+_LARGEST = 1e150
 # Statistics that move with their column.
 _MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed, WeightedMedian, WeightedTrimmed)
 
@@ -168,10 +171,9 @@ class Reader:
             lengths, doubt = self.group.lengths(lengths, powers, raw, doubt)
         for plane in np.nonzero(raw & (powers < np.inf))[0]:
             lengths[plane] **= 1.0 / powers[plane]
-        if doubt or not np.isfinite(lengths).all():
+        if doubt or not (lengths <= _LONGEST).all():
             self.examine()
-            # Finite rows whose difference float64 cannot hold are as far apart as it can say.
-            lengths = np.nan_to_num(lengths, nan=_LARGEST, posinf=_LARGEST)
+            lengths = np.where(lengths <= _LARGEST, lengths, _LARGEST)
         return lengths
 
     def lengths_to(self, source: Any, point: Point | None, norms: Sequence[float]) -> Floats:
@@ -196,7 +198,7 @@ class Reader:
             self.check_changed()
 
     def examine(self) -> None:
-        """Search the rows for non-finite entries."""
+        """Search the rows for entries that are not finite, or in float64 beyond what rules can square and sum."""
         if self.examined:
             return
         found = self.collect(self._finite_rows, self.storage.runs())
@@ -205,6 +207,10 @@ class Reader:
         if faulty.any():
             raise Faulty([self.received[row] for row in np.nonzero(faulty)[0]])
         self.examined = True
+        if not self.storage.single:
+            largest = self.lengths_to(self, None, [np.inf])[0, : len(self.received)]
+            if (largest > _LONGEST).any():
+                raise Faulty([self.received[row] for row in np.nonzero(largest > _LONGEST)[0]], "beyond 1e140")
 
     def _finite_rows(self, start: int, stop: int) -> Any:
         return self.space.finite_rows(self.storage.block(start, stop))
@@ -294,7 +300,7 @@ def evaluate(point: Point) -> Any:
 
 def _combine(view: Any, weights: Floats, result: Any) -> None:
     reader = view.reader
-    if not reader.group.alike:
+    if not reader.group.same_bits:
         # Processes on different processors may differ in the last bit of what they decided from the same numbers.
         weights = reader.group.agreed(weights)
     source = view.source

@@ -13,7 +13,6 @@ from mixtailor.updates.geometry import FAR, Basis
 from mixtailor.updates.pairs import Rough
 from mixtailor.updates.points import Combination, Point
 from mixtailor.updates.reader import only_row, values
-from mixtailor.updates.units import bounded, in_unit
 from mixtailor.updates.view import View
 
 __all__ = ["Updates"]
@@ -28,8 +27,7 @@ class Updates(View):
 
     Laws: queries return float64 numpy arrays of size n or n x n that the caller must not write to; rows are never
     written to; `take`, `mix`, `beside` and `sample` are views, which copy nothing; a point is computed by `at` alone.
-    Distances between rows can be squared and summed. They are in a unit, which is 1 unless float64 cannot hold their
-    squares; inner products are in squares of that unit.
+    Distances can be squared and summed: float64 rows beyond 1e140 are faults, found where they are measured.
 
     Use `Updates.arrived` or `Updates.of` to make one.
     """
@@ -39,7 +37,7 @@ class Updates(View):
     @overload
     def distances(self, p: tuple[float, ...]) -> tuple[Floats, ...]: ...
     def distances(self, p: float | tuple[float, ...] = 2.0) -> Floats | tuple[Floats, ...]:
-        """The l_p distances between the rows, n x n, in their unit; remembered. A tuple of norms costs one reading."""
+        """The l_p distances between the rows, n x n, remembered. A tuple of norms costs one reading."""
         norms = p if isinstance(p, tuple) else (p,)
         if self._weights is not None:
             self._measure_mixed(norms)
@@ -49,11 +47,11 @@ class Updates(View):
                 rows = np.ix_(self._places, self._places)
                 found = [between[rows] for between in found]
         else:
-            found = [self._known[q][0] for q in norms]
+            found = [self._known[q] for q in norms]
         return tuple(found) if isinstance(p, tuple) else found[0]
 
-    def _rough(self, p: float) -> Rough | None:
-        return self.basis.rough(float(p)) if self.is_everything() and self.n == self.basis.n else None
+    def _rough(self, p: float, *, scored: bool = False) -> Rough | None:
+        return self.basis.rough(float(p), scored=scored) if self.is_everything() and self.n == self.basis.n else None
 
     def by_neighbours(
         self, neighbours: int, power: int = 2, p: float = 2.0, *, certain: int = 1
@@ -64,7 +62,7 @@ class Updates(View):
         of them, is as exact arithmetic says. Where rows are many and float32, the scores themselves, and the order of
         the others, are right to a share of 5e-6.
         """
-        rough = self._rough(p)
+        rough = self._rough(p, scored=True)
         found = None if rough is None else rough.by_neighbours(neighbours, power, certain)
         return by_neighbours(self.distances(p), neighbours, power) if found is None else found
 
@@ -97,13 +95,6 @@ class Updates(View):
                 return None
         return middle, products, rough.lengths
 
-    def lengths(self, norms: Sequence[float]) -> list[Floats]:
-        """The l_p distances between the rows in the unit 1, whether or not they can be squared."""
-        found = self.distances(tuple(norms))
-        mixed = self._weights is not None
-        units = [self._known[p][1] if mixed else self.basis.unit(p) for p in norms]
-        return [between if unit == 1.0 else between * unit for between, unit in zip(found, units, strict=True)]
-
     def _measure_mixed(self, norms: Sequence[float]) -> None:
         """Distances between mixed rows: in l_2 from the geometry of the basis where that has the digits.
 
@@ -115,7 +106,7 @@ class Updates(View):
             between = self.basis.geometry.distances(self._weights)
             if between is not None:
                 between.setflags(write=False)
-                self._known[2.0] = between, 1.0
+                self._known[2.0] = between
                 missing.remove(2.0)
         if not missing:
             return
@@ -130,7 +121,7 @@ class Updates(View):
             return
         for p in missing:
             between = own.distances(p)
-            self._known[p] = (between if rows is None else between[np.ix_(rows, rows)]), own.unit(p)
+            self._known[p] = between if rows is None else between[np.ix_(rows, rows)]
 
     def _own_basis(self) -> tuple[Basis, Integers | None]:
         """These rows as a basis. Nearest-neighbour mixing makes the same row many times: it is measured once."""
@@ -145,33 +136,28 @@ class Updates(View):
         return Basis(self.reader, source, made_of=(self.basis, weights)), None
 
     def norms(self, p: float = 2.0) -> Floats:
-        """The l_p norms of the rows, n numbers. A norm that float64 cannot square is infinite."""
-        if self._weights is None:
-            norms = self.basis.norms(p)
-            return bounded(norms[: self.n] if self._places is None else norms[self._places])
-        return bounded(self.lengths_to(None, [p])[0])
+        """The l_p norms of the rows, n numbers."""
+        norms: Floats = self.basis.norms(p) if self._weights is None else self.lengths_to(None, [p])[0]
+        return norms[: self.n] if self._places is None else norms[self._places]
 
     @overload
     def distances_to(self, point: Point, p: float = 2.0) -> Floats: ...
     @overload
     def distances_to(self, point: Point, p: tuple[float, ...]) -> tuple[Floats, ...]: ...
     def distances_to(self, point: Point, p: float | tuple[float, ...] = 2.0) -> Floats | tuple[Floats, ...]:
-        """The l_p distances of the rows to a point, n numbers, without computing the point. One reading for all norms.
-
-        A distance that float64 cannot square is infinite.
-        """
+        """The l_p distances of the rows to a point, n numbers, which is not computed. One reading for all norms."""
         if isinstance(p, tuple):
-            return tuple(bounded(self.lengths_to(point, p)))
+            return tuple(self.lengths_to(point, p))
         if p == 2.0:
             self._settle()
             if isinstance(point, Combination) and point.updates.basis is self.basis:
                 aim: Floats = point.updates.over_basis_plain(point.weights)
                 if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
-                    known: Floats = bounded(self.basis.geometry.distances_to(self.weights, aim))
-                    return bounded(known * self.basis.unit(2.0))
+                    return np.asarray(self.basis.geometry.distances_to(self.weights, aim))
         if isinstance(point, Combination) and point.updates is self:
             return np.asarray(self.distances_to_each([point], [float(p)])[0])
-        return bounded(self.lengths_to(point, [p])[0])
+        away: Floats = self.lengths_to(point, [p])[0]
+        return away
 
     def _settle(self) -> None:
         """Make sure that the basis is the one whose geometry has the digits of these rows."""
@@ -179,7 +165,7 @@ class Updates(View):
             self.distances(2.0)
 
     def lengths_to(self, point: Point | None, norms: Sequence[float]) -> Floats:
-        """The l_p distances of the rows to a point, or their norms, whether or not they can be squared."""
+        """The l_p distances of the rows to a point, or their norms, (P, n), by one reading."""
         return self.reader.lengths_to(self.source, point, norms)
 
     def distances_to_each(self, points: Sequence[Combination], norms: Sequence[float]) -> list[Floats]:
@@ -191,7 +177,7 @@ class Updates(View):
             pairs = zip(points, norms, strict=True)
             return space.stack([space.combination_lengths(block, point.weights, float(p)) for point, p in pairs])
 
-        return list(bounded(self.reader.lengths(query, self.source.runs(), powers, self.n)))
+        return list(self.reader.lengths(query, self.source.runs(), powers, self.n))
 
     def known_distances_to(self, weights: Floats) -> Floats | None:
         r"""The distances of the stored rows to a combination of them, from what was asked before; None where unknown.
@@ -211,11 +197,8 @@ class Updates(View):
         used = np.nonzero(weights)[0]
         if 2.0 not in known or not len(used) or abs(weights.sum() - 1.0) > 1e-9:
             return None
-        share, (lengths, unit) = weights[used], in_unit(known[2.0])
-        squares = lengths[:n, used] ** 2
-        found: Floats = np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0))
-        with np.errstate(over="ignore"):  # a distance beyond the range is infinite
-            return found * unit
+        share, squares = weights[used], known[2.0][:n, used] ** 2
+        return np.sqrt(np.maximum(squares @ share - share @ squares[used] @ share / 2, 0.0))
 
     def dots(self, point: Point) -> Floats:
         """The inner products of the rows with a point, n numbers."""
@@ -247,9 +230,7 @@ class Updates(View):
         basis = points[0].updates.basis
         if 2.0 in basis.lengths and all(isinstance(p, Combination) and p.updates.basis is basis for p in points):
             rows = [p.updates.over_basis_plain(p.weights) for p in points if isinstance(p, Combination)]
-            unit = basis.unit(2.0)
-            known: Floats = basis.geometry.products(np.stack(rows)) * (unit * unit)
-            return known
+            return np.asarray(basis.geometry.products(np.stack(rows)))
         first, second = np.triu_indices(len(points))
 
         def query(start: int, stop: int) -> Any:
@@ -262,17 +243,9 @@ class Updates(View):
         return products
 
     def products(self, about: Point | None = None) -> Floats:
-        """The inner products of ``row - about``, n x n, in the unit 1; about None is the origin."""
-        if about is None and self.basis.base is None:
-            return self._gram()
-        products = self._products(about)
-        unit = self.basis.unit(2.0)
-        return products if unit == 1.0 else products * unit * unit
-
-    def _products(self, about: Point | None) -> Floats:
-        """The inner products of ``row - about`` in squares of the unit."""
+        """The inner products of ``row - about``, n x n; about None is the origin."""
         if about is None:
-            return self.basis.geometry.products(self.weights)
+            return self._gram() if self.basis.base is None else self.basis.geometry.products(self.weights)
         self._settle()
         if isinstance(about, Combination) and about.updates.basis is self.basis:
             row, places = only_row(about.weights), self._distinct_places()
@@ -301,7 +274,7 @@ class Updates(View):
 
     def about_medoid(self) -> tuple[int, Floats, Floats]:
         """The row whose floor(n/2)-th nearest other row is closest, the inner products of the rows about it, and the
-        distances between the rows, in their unit.
+        distances between the rows.
 
         Fewer than half of the rows cannot move it, so that near rows keep their digits.
         """
@@ -351,7 +324,7 @@ class Updates(View):
         above = distances - away
         if p == 2.0:
             # |x_i - x_j| - |x_m - x_j| is the difference of the squares, |u_i|^2 - 2 u_i u_j, over the sum.
-            inner = self._products(self.row(middle))
+            inner = self.products(self.row(middle))
             above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
         else:
             lost = away > 1e12 * usual

@@ -13,7 +13,7 @@ from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.sampling import draw
 from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
-from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Taken
+from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Points, Taken
 from mixtailor.updates.geometry import Basis
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Reader, evaluate
@@ -79,7 +79,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         *,
         places: Integers | None = None,
         weights: Floats | None = None,
-        known: dict[float, tuple[Floats, float]] | None = None,
+        known: dict[float, Floats] | None = None,
     ) -> None:
         self.reader, self.space = reader, reader.space
         if basis is not None:
@@ -88,7 +88,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         rows = places if weights is None else weights
         self.n, self.d = source.n if rows is None else len(rows), reader.storage.d
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
-        self._known: dict[float, tuple[Floats, float]] = known or {}  # distances between mixed rows, and their unit
+        self._known: dict[float, Floats] = known or {}  # distances between mixed rows
         self._remembered: tuple[Call, dict[object, Any]] = (call, {})
 
     @classmethod
@@ -228,7 +228,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
                 self.reader, self.basis, Taken(self.reader, self.source, chosen), self.call, places=places
             )
         pairs = np.ix_(chosen, chosen)
-        known = {p: (between[pairs], unit) for p, (between, unit) in self._known.items()}
+        known = {p: between[pairs] for p, between in self._known.items()}
         source: Blocks = Taken(self.reader, self.source, chosen)
         if not known and isinstance(self.source, Mixed):
             source = Mixed(self.reader, self.source.source, self.source.mixing[chosen])
@@ -258,6 +258,22 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         basis, rows = found
         over = np.vstack([rows, *(point.updates.over_basis_plain(point.weights) for point in points)])  # type: ignore[attr-defined]  # combinations
         return type(self)(self.reader, basis, source, self.call, weights=over)
+
+    def rows_of(self, points: Sequence[Point], parts: Sequence[Integers]) -> Self:
+        """Points as rows, where each was made of a part of these rows: the indices in `parts`."""
+        source = Points(self.reader, points)
+        made_of = None
+        if self.is_everything() and self.basis.base is None:
+            combined = [point for point in points if isinstance(point, Combination)]
+            if len(combined) == len(points):
+                if all(point.updates.basis is self.basis for point in combined):
+                    return self.mix(np.stack([point.updates.over_basis_plain(point.weights) for point in combined]))
+                over = np.zeros((len(points), self.n))
+                for line, point, part in zip(over, combined, parts, strict=True):
+                    own = point.updates.over_received(point.weights)
+                    line[part] = np.nan if own is None else own
+                made_of = None if np.isnan(over).any() else (self.basis, over)
+        return type(self)(self.reader, Basis(self.reader, source, made_of=made_of), source, self.call)
 
     def over_basis_plain(self, weights: Floats) -> Floats:
         """Weights on these rows as weights on the rows of the basis, without the base."""

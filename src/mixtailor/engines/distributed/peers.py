@@ -144,7 +144,7 @@ def reduced(
         except _Otherwise as agreed:
             forms, faults = agreed.forms, agreed.faults
     # A rank whose own vector is the result is sent nothing.
-    exchange.spread(result.update, only_row(result.weights) if ranks.alike and result.weights is not None else None)
+    exchange.spread(result.update, only_row(result.weights) if ranks.same_bits and result.weights is not None else None)
     length, dtype = forms[ranks.shard]
     if (tensor.numel(), tensor.dtype) != (length, dtype):
         refuse(
@@ -177,8 +177,8 @@ class _Standing:
 
     Attributes
     ----------
-    alike : bool
-        Whether all ranks compute alike.
+    same_bits : bool
+        Whether all ranks compute the same bits from the same numbers.
     neighbours : int
         How many of them are on this host.
     last : forms, optional
@@ -187,7 +187,7 @@ class _Standing:
         What most had in the call after one of each kind.
     """
 
-    alike: bool
+    same_bits: bool
     neighbours: int
     last: Forms | None = None
     after: dict[Forms, Forms] = field(default_factory=dict)
@@ -213,9 +213,9 @@ def _met(ranks: Ranks) -> _Standing:
     standing = _standings.get(group)
     if standing is None:
         told = ranks.gathered(np.array([computing(), host()]))
-        alike, neighbours = (told[:, 0] == told[0, 0]).all(), (told[:, 1] == host()).sum()
-        standing = _standings[group] = _Standing(bool(alike), int(neighbours))
-    ranks.alike = standing.alike
+        same_bits, neighbours = (told[:, 0] == told[0, 0]).all(), (told[:, 1] == host()).sum()
+        standing = _standings[group] = _Standing(bool(same_bits), int(neighbours))
+    ranks.same_bits = standing.same_bits
     return standing
 
 

@@ -60,7 +60,7 @@ class Ranks(Group):
 
     Attributes
     ----------
-    alike : bool
+    same_bits : bool
         Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
     shards, shard : int
         Among how many ranks each update is divided, and which part this one holds.
@@ -80,7 +80,7 @@ class Ranks(Group):
         self.lane = self._all if lane is None else lane
         self.seats = [(rank, 0) for rank in range(self.count)] if seats is None else seats
         self.shards, self.shard = 1 + max(shard for _, shard in self.seats), self.seats[self.rank][1]
-        self.alike = False
+        self.same_bits = False
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
         self.cover(d, *[0] * (self.shards - 1))
 

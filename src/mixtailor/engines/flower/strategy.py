@@ -330,39 +330,23 @@ class RobustStrategy(FedAvg):
         if collected.excused:
             _log.info("Round %d: excused without a reply: nodes %s", server_round, listing(collected.excused))
         if result is not None and result.update is not None:
-            chosen = (
-                ""
-                if result.selected is None
-                else ", selected nodes " + listing(collected.nodes[row] for row in result.selected)
-            )
-            _log.info("Round %d: %r on %d clients%s", server_round, result.rule, result.n, chosen)
+            chosen = [collected.nodes[row] for row in result.selected or ()]
+            more = f", selected nodes {listing(chosen)}" if chosen else ""
+            _log.info("Round %d: %r on %d clients%s", server_round, result.rule, result.n, more)
             if result.facts.get("fallback"):
                 _log.warning("Round %d: the search spent its budget; the neighbourhood's mean was used.", server_round)
 
     def _track(self, step: int, values: Mapping[str, float]) -> None:
-        if self.tracker is None:
-            return
-        try:
-            self.tracker.log(step, values)
-        except Exception as error:  # it may trip over numbers that clients sent
-            _log.warning("The tracker failed (%s: %s).", type(error).__name__, shown(error))
+        if self.tracker is not None:
+            _guarded("tracker", self.tracker.log, step, values)
 
     def _journal(self, server_round: int, collected: Collected, result: Aggregation | None) -> None:
         """A tracker that keeps a journal of rounds, such as `mixtailor.trackers.Journal`, gets this one."""
         keep = getattr(self.tracker, "round", None)
-        if keep is None:
-            return
-        gone = {str(collected.nodes[row]): why for row, why in sorted(self._quarantined(collected, result).items())}
-        try:
-            keep(
-                server_round,
-                result,
-                workers=[str(node) for node in collected.nodes],
-                quarantined=gone,
-                absent=[str(node) for node in collected.absent],
-            )
-        except Exception as error:  # a full disk must not stop the training
-            _log.warning("The journal failed (%s: %s).", type(error).__name__, shown(error))
+        if keep is not None:
+            names, absent = [str(node) for node in collected.nodes], [str(node) for node in collected.absent]
+            gone = {names[row]: why for row, why in sorted(self._quarantined(collected, result).items())}
+            _guarded("journal", keep, server_round, result, workers=names, quarantined=gone, absent=absent)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -405,3 +389,11 @@ class RobustStrategy(FedAvg):
 
         wrapped = None if evaluate_fn is None else tracked
         return super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, wrapped)
+
+
+def _guarded(what: str, call: Callable[..., object], *given: Any, **options: Any) -> None:
+    """Numbers that clients sent, or a full disk, must not stop the training."""
+    try:
+        call(*given, **options)
+    except Exception as error:
+        _log.warning("The %s failed (%s: %s).", what, type(error).__name__, shown(error))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -12,28 +10,25 @@ from typing import NoReturn, Self, final
 
 from mixtailor._files import atomic_write
 from mixtailor._version import __version__
+from mixtailor.mixing.audit.commitments import committed
 from mixtailor.mixing.audit.derivation import drawn_index, eligible, input_of, preaggregation_key, seal_of
 from mixtailor.mixing.audit.entries import (
     BEGINNING,
-    FORMAT,
     LONGEST_LINE,
     Closing,
-    Commitment,
     Drawn,
     Entry,
     Expected,
     Resumed,
     encode,
     hash_of,
-    is_text,
 )
 from mixtailor.mixing.audit.history import Expectation, History, beginning, read_history, secret_of
 from mixtailor.mixing.audit.merkle import Proof, check_name
-from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of, needs_of
+from mixtailor.mixing.audit.pools import check_pool, check_shares, names_of
 from mixtailor.mixing.audit.receipts import Draw, Receipts, Received
 from mixtailor.mixing.audit.rounds import Rounds
-from mixtailor.mixing.audit.store import LONGEST_SECRET, Lock, Secret, create, replace_end, write_all
-from mixtailor.mixing.entropy import KEY_BYTES, weights_of
+from mixtailor.mixing.audit.store import Lock, Secret, create, replace_end, write_all
 
 
 @final
@@ -115,23 +110,7 @@ class AuditTrail:
         run : str or None
             The name of the run; None makes one up.
         """
-        pool = list(pool)
-        names = names_of(pool)
-        shares = None if probabilities is None else tuple(map(float, probabilities))
-        weights_of(shares, len(names))
-        run = secrets.token_hex(16) if run is None else run
-        if not is_text(run):
-            raise ValueError(f"run must be printable text and is {run!r}.")
-        secret = Secret(run, secrets.token_bytes(KEY_BYTES), revealed=False)
-        if len(secret.encode()) > LONGEST_SECRET:
-            raise ValueError(
-                f"The name of the run has {len(run)} characters, too many for its secret's file. Shorten it."
-            )
-        secret_hash = hashlib.sha256(secret.value).hexdigest()
-        first = Commitment(0, BEGINNING, FORMAT, run, __version__, secret_hash, names, shares, needs_of(pool, needs))
-        line = encode(first)
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"The pool takes {len(line)} bytes to write, and an entry may have {LONGEST_LINE}.")
+        secret, first, line = committed(list(pool), probabilities, needs, run)
         path = os.path.abspath(path)
         lock = Lock(path + ".lock")
         try:

@@ -1,0 +1,1 @@
+"""Hostile Flower rounds for a rule that remembers its clients."""

@@ -125,7 +125,7 @@ def _shortest(claim: Claim, results: Results, panels: list[str]) -> int | None:
     runs = [run for rule, where in sides for panel in where for run in results.chosen(rule=rule, panel=panel)]
     lengths = {run.rounds for run in runs}
     paper = {data: PRESETS[data]["rounds"] for data in ("mnist", "cifar10")}
-    short = any(run.rounds < paper.get(run.config.get("data"), 0) for run in runs)
+    short = any(run.rounds < paper.get(str(run.config.get("data")), 0) for run in runs)
     return min(lengths) if len(lengths) > 1 or (short and claim.measure != "microseconds") else None
 
 

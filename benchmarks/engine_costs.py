@@ -1,8 +1,9 @@
 """What a rule costs over an engine's own all_reduce: `python -m benchmarks.engine_costs fsdp2` or `torchft`.
 
 Real processes with gloo on this machine: for FSDP2 replicas x shards, for torchft replicas with a manager each. Each
-measures, one after another, the engine's own reduction of a vector and that by rules, from a vector in place to the
-result in place. Printed are medians over the repetitions, of the slowest process in each.
+measures, in turns, the engine's own reduction of a vector and that by rules, from a vector in place to the result in
+place. Printed are the median over the repetitions, of the slowest process in each, and the median of the ratios of one
+turn, with quartiles.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from statistics import median
+from statistics import median, quantiles
 
 import torch
 import torch.distributed as dist
@@ -22,15 +23,15 @@ import mixtailor as mt
 
 RULES = {"comed": mt.Comed(), "krum": mt.Krum(0), "geometric median": mt.GeometricMedian()}
 WARM = 3
+Times = dict[str, list[float]]
 
 
-def _timed(calls: dict[str, Callable[[torch.Tensor], object]], d: int, repeats: int, rank: int) -> dict[str, float]:
-    """The median of the slowest process for each call."""
+def _timed(calls: dict[str, Callable[[torch.Tensor], object]], d: int, repeats: int, rank: int) -> Times:
+    """Seconds of the slowest process for each call, in turns: whoever else computes then slows all of them alike."""
     own = torch.randn(d, generator=torch.Generator().manual_seed(rank))
-    found = {}
-    for name, call in calls.items():
-        seconds = []
-        for repeat in range(WARM + repeats):
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(WARM + repeats):
+        for name, call in calls.items():
             tensor = own.clone()
             dist.barrier()
             start = time.perf_counter()
@@ -38,12 +39,11 @@ def _timed(calls: dict[str, Callable[[torch.Tensor], object]], d: int, repeats: 
             taken = torch.tensor([time.perf_counter() - start], dtype=torch.float64)
             dist.all_reduce(taken, op=dist.ReduceOp.MAX)
             if repeat >= WARM:
-                seconds.append(float(taken))
-        found[name] = median(seconds)
+                found[name].append(float(taken))
     return found
 
 
-def _fsdp2(rank: int, options: argparse.Namespace) -> dict[str, float]:
+def _fsdp2(rank: int, options: argparse.Namespace) -> Times:
     from torch.distributed.device_mesh import init_device_mesh
 
     from mixtailor.engines.distributed import Replicas
@@ -60,7 +60,7 @@ def _fsdp2(rank: int, options: argparse.Namespace) -> dict[str, float]:
     return _timed(calls, options.d // options.shards, options.repeats, rank)
 
 
-def _torchft(rank: int, options: argparse.Namespace) -> dict[str, float]:
+def _torchft(rank: int, options: argparse.Namespace) -> Times:
     from torchft import Manager, ProcessGroupGloo
 
     from mixtailor.engines.torchft import managed_all_reduce
@@ -101,8 +101,11 @@ def _process(rank: int, options: argparse.Namespace) -> None:
     found = _fsdp2(rank, options) if options.engine == "fsdp2" else _torchft(rank, options)
     if rank == 0:
         own = next(iter(found.values()))
+        print("| | ms | of its own | quartiles |\n|---|---:|---:|---|", flush=True)
         for name, seconds in found.items():
-            print(f"| {name} | {1e3 * seconds:.1f} | {seconds / own:.2f} |", flush=True)
+            ratios = [one / other for one, other in zip(seconds, own, strict=True)]
+            low, middle, high = quantiles(ratios, n=4)
+            print(f"| {name} | {1e3 * median(seconds):.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -14,6 +14,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.stats import t
 
 from benchmarks.memory_attacks import ATTACKS
@@ -22,13 +23,23 @@ from mixtailor.simulation import load
 
 Array = np.ndarray[Any, Any]
 Recipe = Callable[[Array, int], Array]
+Setting = tuple[int, int, float, int, int]
 
 # Side of the pooling, hidden units, learning rate with momentum at the server, batch, rounds.
-SETTINGS = {
+SETTINGS: dict[str, Setting] = {
     "digits": (1, 32, 0.05, 16, 200),
     "mnist": (2, 24, 0.02, 32, 300),
     "cifar10": (4, 24, 0.01, 32, 400),
 }
+
+
+def changed(settings: Setting, options: argparse.Namespace) -> Setting:
+    """Settings with what the options change: pooling, hidden units, batch, rounds, and a factor for the rate."""
+    side, hidden, rate, batch, rounds = (
+        before if getattr(options, name, None) is None else getattr(options, name)
+        for name, before in zip(("pooling", "hidden", "rate", "batch", "rounds"), settings, strict=True)
+    )
+    return side, hidden, rate if getattr(options, "rate", None) is None else rate * settings[2], batch, rounds
 
 
 MORE = 1.3  # as in `mixtailor.memory.views`
@@ -60,37 +71,41 @@ def view_of(rows: Array) -> Array:
 
 
 def telling(views: Array) -> tuple[Array, Array]:
-    """As `mixtailor.memory.views.telling`, for many trainings, which keep as many views: this round's stands in."""
+    """As `mixtailor.memory.views.telling`, for many trainings: which views count, (V, ...), and the widest."""
     n = views.shape[-1]
     spreads = np.linalg.eigvalsh(centred(views, np.full(views.shape[:-1], 1.0 / n)))[..., -1]
-    kept = np.where((spreads > MORE * spreads[0])[..., None, None], views, views[0])
-    return kept, np.take_along_axis(views, spreads.argmax(0)[None, ..., None, None], 0)[0]
+    counts = spreads > MORE * spreads[0]
+    counts[0] = True
+    return counts, np.take_along_axis(views, spreads.argmax(0)[None, ..., None, None], 0)[0]
 
 
-def filtered(views: Array, f: int) -> Array:
+def filtered(views: Array, f: int, counts: Array | None = None) -> Array:
     """As `mixtailor.rules._spectra.filtered`, for many trainings: (V, ..., n, n) to weights with sum one."""
     n, lead = views.shape[-1], views.shape[1:-2]
-    weights, least, done = np.ones((*lead, n)), np.full(lead, np.inf), np.zeros(lead, bool)
-    best = weights.copy()
-    while not done.all():
-        share = np.broadcast_to(weights / weights.sum(-1, keepdims=True), views.shape[:-1])
-        about, root = centred(views, share), np.sqrt(share)
-        values, vectors = np.linalg.eigh(about * root[..., None] * root[..., None, :])
-        top = values[..., -1].argmax(0)
-        eigenvalue = np.take_along_axis(values[..., -1], top[None], 0)[0]
-        vector = np.take_along_axis(vectors[..., -1], top[None, ..., None], 0)[0]
-        seen = np.take_along_axis(about, top[None, ..., None, None], 0)[0]
-        better = ~done & (eigenvalue < least)
-        best, least = np.where(better[..., None], weights, best), np.where(better, eigenvalue, least)
-        away = np.abs(np.einsum("...ij,...j->...i", seen, root[0] * vector)) * (weights > 0.0)
+    views = views.reshape(len(views), -1, n, n)
+    counts = np.ones(views.shape[:2], bool) if counts is None else counts.reshape(views.shape[:2])
+    weights, least = np.ones((views.shape[1], n)), np.full(views.shape[1], np.inf)
+    best, live = weights.copy(), np.arange(views.shape[1])
+    while len(live):
+        now = weights[live]
+        share = now / now.sum(-1, keepdims=True)
+        root, top, away = np.sqrt(share), np.full(len(live), -np.inf), np.zeros_like(now)
+        for view, counted in zip(views, counts, strict=True):
+            some = np.flatnonzero(counted[live])
+            about = centred(view[live[some]], share[some])
+            values, vectors = np.linalg.eigh(about * root[some][..., None] * root[some][:, None])
+            wider = values[:, -1] > top[some]
+            found = np.abs(np.einsum("bij,bj->bi", about, root[some] * vectors[..., -1]))
+            top[some[wider]], away[some[wider]] = values[wider, -1], found[wider]
+        better = live[top < least[live]]
+        best[better], least[better] = weights[better], top[top < least[live]]
+        away *= now > 0.0
         farthest = away.max(-1, keepdims=True)
-        done = done | (weights.sum(-1) <= n - 2 * f) | (farthest[..., 0] == 0.0)
-        lower = weights * (1.0 - (away / np.where(farthest == 0.0, 1.0, farthest)) ** 2)
-        weights = np.where(done[..., None], weights, lower)
-        few = weights.sum(-1) < max(f + 1, n - 2 * f - 0.5) * weights.max(-1)
-        done = done | few | (weights.max(-1) == 0.0)
-        weights = np.where(done[..., None], best, weights)
-    return best / best.sum(-1, keepdims=True)
+        done = (now.sum(-1) <= n - 2 * f) | (farthest[:, 0] == 0.0)
+        lower = now * (1.0 - (away / np.where(farthest == 0.0, 1.0, farthest)) ** 2)
+        done |= (lower.sum(-1) < max(f + 1, n - 2 * f - 0.5) * lower.max(-1)) | (lower.max(-1) == 0.0)
+        weights[live], live = lower, live[~done]
+    return np.asarray(best / best.sum(-1, keepdims=True)).reshape(*lead, n)
 
 
 def nearest_median(products: Array, f: int, iterations: int = 60) -> Array:
@@ -132,26 +147,23 @@ class Remembering:
         turned = self.random.integers(size, size=-(-d // size))
         self.buckets = (np.arange(d) % size + turned[np.arange(d) // size]) % size
         self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
+        self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
         self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
 
     def sketch(self, rows: Array) -> Array:
-        from scipy.sparse import csr_matrix
-
-        d = rows.shape[-1]
-        fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, self.size))
-        return np.asarray(rows.reshape(-1, d) @ fold).reshape(*rows.shape[:-1], self.size)
+        return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
 
     def __call__(self, rows: Array, round: int) -> Array:
         rows = clipped(rows)
         sketches = self.sketch(rows)
         now = sketches - sketches.mean(2, keepdims=True)
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
-        views, widest = telling(views)
+        counts, widest = telling(views)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
             if here.any() and name == "filter":
-                weights[here] = filtered(views[:, here], self.f)
+                weights[here] = filtered(views[:, here], self.f, counts[:, here])
             elif here.any():
                 weights[here] = nearest_median(widest[here], self.f)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
@@ -181,7 +193,7 @@ class Trainings:
     """All attacks and seeds under one recipe: perceptrons with one hidden layer, n workers, b of them Byzantine."""
 
     def __init__(self, data: str, attacks: Sequence[Any], seeds: Sequence[int], options: argparse.Namespace):
-        side, self.hidden, rate, self.batch, self.rounds = SETTINGS[data]
+        side, self.hidden, rate, self.batch, self.rounds = changed(SETTINGS[data], options)
         loaded = load(data)
         loaded = loaded.pooled(side) if side > 1 else loaded
         parts = (loaded.train_inputs, loaded.train_labels, loaded.test_inputs, loaded.test_labels)
@@ -305,6 +317,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--momentum", choices=("worker", "server"), default="worker")
     parser.add_argument("--partition", default="iid", help="iid, label, or Dirichlet's alpha")
     parser.add_argument("--identities", type=int, default=0, help="Byzantine identities change every so many rounds")
+    parser.add_argument("--rate", type=float, help="a factor for the learning rate")
+    parser.add_argument("--batch", type=int, help="examples for each worker and round")
+    parser.add_argument("--hidden", type=int, help="hidden units")
+    parser.add_argument("--pooling", type=int, help="the side of the pooled squares; 1 keeps all pixels")
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--recipes", help="some of them, separated by commas")

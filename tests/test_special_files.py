@@ -1,16 +1,21 @@
 """Pipes, devices, endless files and links that lead out of a folder: refused with a sentence, and nothing hangs."""
 
+import io
 import json
 import os
 import signal
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import mixtailor as mt
 from mixtailor._files import read_bounded
 from mixtailor.experiments import Experiment
 from mixtailor.experiments.results import Results
+from mixtailor.simulation.own import read_data
 from mixtailor.simulation.records import Records
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
@@ -120,3 +125,33 @@ def test_a_file_may_have_as_many_bytes_as_it_may(tmp_path: Path) -> None:
         read_bounded(path, 4)
     with pytest.raises(OSError, match="No such file"):
         read_bounded(tmp_path / "none", 4)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a huge file of holes"])
+def test_data_of_ones_own_are_regular_files(kind: str, suffix: str, tmp_path: Path) -> None:
+    """A pipe in place of a CSV file blocked for ever, and a device was read without end."""
+    SPECIAL[kind](tmp_path / f"x{suffix}")
+    with pytest.raises(ValueError, match=r"is not a regular file\.|is larger than|cannot be read"):
+        read_data(str(tmp_path / f"x{suffix}"))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_arrays_packed_without_a_bound_are_refused(
+    method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As data and as the state of a memory; a state that is packed at all is none that was saved."""
+    path, array = tmp_path / "x.npz", io.BytesIO()
+    np.save(array, np.zeros(1000))
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("x.npy", array.getvalue())
+        archive.writestr("y.npy", array.getvalue())
+    with pytest.raises(ValueError, match=r"It is packed in a way that numpy does not write\. It needs plain arrays"):
+        read_data(str(path))
+    opened: list[object] = []
+    monkeypatch.setattr(np, "load", lambda *given, **_options: opened.append(given))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="is not the state of a memory"):
+            mt.recommended(f=1).load(path)
+        np.savez_compressed(path, state=np.zeros(10_000, np.uint8))
+    assert not opened, "nothing is unpacked"

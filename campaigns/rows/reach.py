@@ -57,7 +57,7 @@ def _hull(rule: Rule) -> float | None:
     """Without lies, a convex combination of rows, or of columns of them, is near to all."""
     if isinstance(rule, (mt.SignVote, mt.FLTrust, mt.CenteredClipping, mt.MixTailor)) or not rule.robust:
         return None
-    if isinstance(rule, (mt.Comed, mt.TrimmedMean, mt.Meamed, mt.Phocas, mt.Aksel)):
+    if isinstance(rule, (mt.Comed, mt.TrimmedMean, mt.Meamed, mt.Phocas, mt.Aksel, mt.Tree)):
         return None  # the box of the rows is checked instead
     return 1.0 if type(rule).__module__.startswith("mixtailor.rules.") else None
 

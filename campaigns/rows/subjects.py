@@ -24,6 +24,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "m": (None, 1, 2),
     "iterations": (1, 2, 5),
     "coordinates": (1, 5, 10_000),
+    "sketch": (16, 256),
+    "branches": (3, 4),
+    "inner": (mt.Comed(), mt.GeometricMedian()),
+    "outer": (mt.Comed(), mt.Medoid()),
     "p": NORMS,
 }
 INNER = (mt.Krum, mt.Comed, mt.TrimmedMean, mt.GeometricMedian, mt.Medoid, mt.Meamed, mt.MultiKrum)
@@ -58,8 +62,8 @@ def _made(kind: type, rng: np.random.Generator, f: int) -> Any:
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         if item.name == "f":
             given["f"] = f
-        elif item.name == "rule":
-            given["rule"] = _inner(rng, f)
+        elif item.name == "rule":  # a sketch has Euclidean distances only
+            given["rule"] = mt.Krum(f) if kind is mt.Sketched else _inner(rng, f)
         elif item.name == "k":
             given["k"] = max(given["rule"].min_rows(), 3) + int(rng.integers(3))
         elif item.name in VALUES and (required or rng.random() < 0.7):

@@ -20,6 +20,7 @@ from mixtailor.experiments.results import Results
 from mixtailor.intake.files import receive_files
 from mixtailor.simulation import checkpoint, read_states
 from mixtailor.simulation.idx import read_idx
+from mixtailor.simulation.own import read_data
 from mixtailor.simulation.records import Records
 
 PATIENCE = 20  # seconds
@@ -133,6 +134,9 @@ PLACES: dict[str, Callable[[Path, Make, np.random.Generator], str]] = {
     "error.txt": _experiment("error.txt"),
     "TOML": _one("x.toml", lambda path: Experiment.read(path)),
     "idx": _one("x", read_idx),
+    "CSV data": _one("x.csv", lambda path: read_data(str(path))),
+    "npz data": _one("x.npz", lambda path: read_data(str(path))),
+    "a memory": _one("memory.npz", lambda path: mt.recommended(f=1).load(path)),
     "records": _one("x.jsonl", lambda path: len(Records(path))),
     "checkpoint": _one("x.npz", checkpoint.load),
     "states": _one("round-1.npz", lambda path: len(read_states(path.parent))),

@@ -1,6 +1,6 @@
 """Nine sites, two of them hostile, on FLARE's simulator: `python examples/flare/job.py`; `--mean` for FLARE's average.
 
-Needs `pip install "mixtailor[flare,train]"`.
+Needs `pip install ".[flare,train]"` at the root of a checkout.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Four replicas of a torchft training: one silently corrupt, one killed, one that joins again.
 
 `python examples/torchft/train.py`. With `--mean`, torchft's own average, and nobody is killed: the replicas that are
-left would end with an AssertionError (torchft 0.2.0, gloo). Needs `pip install "mixtailor[torchft]"`.
+left would end with an AssertionError (torchft 0.2.0, gloo). Needs `pip install ".[torchft]"` at the root of a
+checkout.
 """
 
 import argparse

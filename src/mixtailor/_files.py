@@ -5,12 +5,13 @@ import contextlib
 import os
 import secrets
 import stat
+import zipfile
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
-__all__ = ["atomic_write", "check_regular", "new_file", "read_bounded", "rename"]
+__all__ = ["atomic_write", "check_regular", "check_unpacked", "new_file", "read_bounded", "rename"]
 
 
 @contextlib.contextmanager
@@ -110,6 +111,28 @@ def read_bounded(path: "str | PathLike[str]", most: int, *, within: "str | PathL
     if not left:
         raise ValueError(f"{_shown(path)} has more than the {most:,} bytes that such a file may have.")
     return b"".join(parts)
+
+
+def check_unpacked(file: "str | PathLike[str] | IO[bytes]", most: int) -> None:
+    """Refuse an archive whose members have more than `most` bytes, or are packed in a way that has no bound.
+
+    zipfile unpacks bzip2 and lzma whole: 256 bytes of it can be gigabytes. numpy writes neither.
+
+    Examples
+    --------
+    >>> import io, numpy
+    >>> packed = io.BytesIO()
+    >>> numpy.savez_compressed(packed, zeros=numpy.zeros(10**6))
+    >>> check_unpacked(packed, 10**6)
+    Traceback (most recent call last):
+    ValueError: Its arrays have more than 1,000,000 bytes.
+    """
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+        raise ValueError("It is packed in a way that numpy does not write.")
+    if sum(member.file_size for member in members) > most:
+        raise ValueError(f"Its arrays have more than {most:,} bytes.")
 
 
 # A pipe would block; Windows would translate line ends.

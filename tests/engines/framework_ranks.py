@@ -64,7 +64,7 @@ def _loss(model):
 
 
 def trainer(rank, count, port, folder, protected):
-    """Hugging Face's Trainer, with accumulated gradients and clipping: loss before and after, and the model."""
+    """Hugging Face's Trainer, in bfloat16, with accumulated gradients and clipping: both losses, and the model."""
     _launched(rank, count, port)
     from transformers import Trainer, TrainingArguments
 
@@ -76,7 +76,7 @@ def trainer(rank, count, port, folder, protected):
     arguments = TrainingArguments(
         output_dir=str(folder), use_cpu=True, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=0.3,
         gradient_accumulation_steps=2, max_grad_norm=1.0, report_to=[], save_strategy="no", disable_tqdm=True,
-        logging_strategy="no", optim="sgd", lr_scheduler_type="constant", ddp_backend="gloo",
+        logging_strategy="no", optim="sgd", lr_scheduler_type="constant", ddp_backend="gloo", bf16=True,
     )  # fmt: skip
     callback = RobustCallback(RULE)
     made = Trainer(model, arguments, train_dataset=Tokens(), callbacks=[callback] if protected else [])
@@ -125,12 +125,8 @@ def _squared(model):
         return float(torch.nn.functional.mse_loss(model(inputs), targets))
 
 
-def lightning(rank, count, port, folder, protected):
-    """Lightning's Trainer with strategy="ddp" on the CPU, accumulated gradients and clipping."""
-    _launched(rank, count, port)
-    from lightning.pytorch import LightningModule, Trainer
-
-    from mixtailor.engines.lightning import RobustCallback
+def _line():
+    from lightning.pytorch import LightningModule
 
     class Line(LightningModule):
         def __init__(self):
@@ -147,15 +143,26 @@ def lightning(rank, count, port, folder, protected):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    model, callback = Line(), RobustCallback(RULE)
+    return Line()
+
+
+def lightning(rank, count, port, folder, protected):
+    """Lightning's Trainer with strategy="ddp" on the CPU, accumulated gradients and clipping, trained twice."""
+    _launched(rank, count, port)
+    from lightning.pytorch import Trainer
+
+    from mixtailor.engines.lightning import RobustCallback
+
+    model, callback = _line(), RobustCallback(RULE)
     before = _squared(model)
     _corrupt(model, rank, count)
-    made = Trainer(
-        accelerator="cpu", devices=count, strategy="ddp", max_epochs=4, accumulate_grad_batches=2, logger=False,
-        gradient_clip_val=5.0, callbacks=[callback] if protected else [], enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(folder),
-    )  # fmt: skip
-    made.fit(model, torch.utils.data.DataLoader(_pairs(), batch_size=4))
+    for _ in range(2):  # the second training wraps the model again, while the first wrapper may still be there
+        made = Trainer(
+            accelerator="cpu", devices=count, strategy="ddp", max_epochs=2, accumulate_grad_batches=2, logger=False,
+            gradient_clip_val=5.0, callbacks=[callback] if protected else [], enable_checkpointing=False,
+            enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(folder),
+        )  # fmt: skip
+        made.fit(model, torch.utils.data.DataLoader(_pairs(), batch_size=4))
     return before, _squared(model), _flat(model), callback.hook.last.n if protected else None
 
 

@@ -107,3 +107,12 @@ def test_a_rule_inside_a_compiled_function():
     rows, krum, comed = torch.randn(7, 5), mt.Krum(1), mt.Comed()
     double = torch.compile(lambda rows: krum(2 * rows) + comed.aggregate(rows).update, backend="eager")
     assert torch.equal(double(rows), krum(2 * rows) + comed(rows))
+
+
+def test_a_memory_inside_a_compiled_function():
+    """The recommended rule learns there, as outside."""
+    memory, guarded = mt.recommended(1, 9), mt.Guarded(mt.Comed())
+    both = torch.compile(lambda rows: memory(rows, workers=range(9)) + guarded(rows), backend="eager")
+    for _ in range(2):
+        assert both(torch.randn(9, 5)).shape == (5,)
+    assert memory.rounds(3) == 2

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 from engines import framework_ranks as body
+from engines.processes import SECONDS
+
+from mixtailor.engines.distributed import RobustHook
 
 NEEDS = {"trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "fabric": "lightning"}
 
@@ -27,7 +30,7 @@ def _run(name, folder, *arguments):
         for rank in range(body.COUNT)
     ]
     try:
-        said = [process.communicate(timeout=300)[0] for process in started]
+        said = [process.communicate(timeout=SECONDS)[0] for process in started]
     finally:
         for process in started:
             process.kill()
@@ -52,13 +55,53 @@ def test_without_the_callback_it_does_not(name, tmp_path):
     assert not after < before
 
 
-@pytest.mark.parametrize(("name", "package"), [("huggingface", "transformers"), ("lightning", "lightning")])
-def test_callbacks_refuse_where_they_would_have_no_effect(name, package):
-    """A model that nothing wraps: one process, FSDP, DeepSpeed."""
-    pytest.importorskip(package)
+NOTHING = "protect needs a model inside DistributedDataParallel"
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's own, on loaders with few workers
+def test_lightning_refuses_where_it_would_have_no_effect(tmp_path):
+    """One process: there is no DistributedDataParallel to register a hook on, and no step is taken."""
+    pytest.importorskip("lightning")
+    from lightning.pytorch import Trainer
+
+    from mixtailor.engines.lightning import RobustCallback
+
+    model = body._line()
+    made = Trainer(
+        accelerator="cpu", devices=1, max_epochs=1, callbacks=[RobustCallback(body.RULE)], logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    before = body._squared(model)
+    with pytest.raises(ValueError, match=NOTHING):
+        made.fit(model, torch.utils.data.DataLoader(body._pairs(), batch_size=4))
+    assert body._squared(model) == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hugging_face_refuses_where_it_would_have_no_effect(tmp_path):
+    """One process, as above."""
+    pytest.importorskip("transformers")
+    from transformers import Trainer, TrainingArguments
+
+    from mixtailor.engines.huggingface import RobustCallback
+
+    model = body._gpt2()
+    before = body._loss(model)
+    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, max_steps=1, report_to=[], disable_tqdm=True)
+    made = Trainer(model, arguments, train_dataset=body.Tokens(), callbacks=[RobustCallback(body.RULE)])
+    with pytest.raises(ValueError, match=NOTHING):
+        made.train()
+    assert body._loss(model) == before
+
+
+@pytest.mark.parametrize("name", ["huggingface", "lightning"])
+def test_a_step_that_the_rule_has_not_seen_is_refused(name):
+    """A framework that trains something else than what the hook is registered on."""
+    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
     callback = importlib.import_module(f"mixtailor.engines.{name}").RobustCallback(body.RULE)
-    begin = {"lightning": lambda model: callback.on_train_start(None, model)}.get(
-        name, lambda model: callback.on_train_begin(None, None, None, model=model)
-    )
-    with pytest.raises(ValueError, match="protect needs a model inside DistributedDataParallel"):
-        begin(torch.nn.Linear(2, 1))
+    callback.hook = RobustHook(body.RULE)
+    step = callback.on_pre_optimizer_step if name == "huggingface" else callback.on_before_optimizer_step
+    with pytest.raises(ValueError, match=r"No gradient has reached Comed\(\) before the first step"):
+        step(None, None, None)
+    callback.hook.calls = 1
+    step(None, None, None)

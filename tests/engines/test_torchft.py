@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from engines.processes import SECONDS
 
 import mixtailor as mt
 
@@ -33,7 +34,7 @@ PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "torchft" / "train.
 
 def _run(*options):
     run = subprocess.run(
-        [sys.executable, str(PROGRAM), "--json", *options], capture_output=True, text=True, timeout=400
+        [sys.executable, str(PROGRAM), "--json", *options], capture_output=True, text=True, timeout=2 * SECONDS
     )
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(run.stdout.splitlines()[-1])

@@ -177,6 +177,9 @@ def test_runs_of_different_lengths_are_compared_after_as_many_rounds(tmp_path: P
     verdict = verdicts(results)[0]
     assert verdict.ours == pytest.approx(55.0) and verdict.other == pytest.approx(45.0) and verdict.rounds == 2
     assert verdict.says == "holds, by 10.00, after 2 rounds"
+    of_mnist = [replace(run, config={**run.config, "data": "mnist", "rounds": 2}) for run in results.runs]
+    alike = verdicts(Results(results.index, of_mnist, []))[0]
+    assert alike.rounds == 2, "runs of one length, which is not the paper's"
     long = next(run for run in results.runs if run.rule == "b")
     assert long.until(4) is long and long.until(0) is None
     long.config["rate"] = {"name": "cosine"}

@@ -9,9 +9,23 @@ import pytest
 import torch
 from torch import nn
 
-from mixtailor.simulation import Layout, LocalTraining, WorkerGradients, cnn, logistic, mlp, small_cnn
+from mixtailor import Comed
+from mixtailor.attacks import Tailored
+from mixtailor.simulation import (
+    Dataset,
+    Layout,
+    LocalTraining,
+    Settings,
+    Simulation,
+    WorkerGradients,
+    cnn,
+    logistic,
+    mlp,
+    small_cnn,
+)
 from mixtailor.simulation.layerwise import is_sequence
 from mixtailor.simulation.perceptron import is_perceptron
+from mixtailor.simulation.sparse import SparseBatch, SparseInputs
 
 Method = Literal["layers", "vmap", "loop"]
 METHODS: tuple[Method, ...] = ("layers", "vmap", "loop")
@@ -368,3 +382,50 @@ def test_a_perceptron_without_autograd_has_the_same_bits(widths: tuple[int, ...]
     before = torch.get_rng_state()
     direct(weights, inputs, labels, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def images(share: float, count: int = 60) -> Dataset:
+    """Bytes of which a share is not zero, normalised as MNIST's are."""
+    raw = torch.randint(1, 256, (count, 1, 6, 7)) * (torch.rand(count, 1, 6, 7) < share)
+    inputs, labels = raw.to(torch.uint8), torch.randint(0, 4, (count,))
+    return Dataset("images", 4, inputs, labels, inputs, labels, unit=255.0, mean=(0.13,), deviation=(0.31,))
+
+
+@pytest.mark.parametrize("make", [lambda: mlp((1, 6, 7), 4, hidden=11), lambda: logistic((1, 6, 7), 4)])
+def test_examples_without_their_zeros_give_the_same_gradients(make: Callable[[], nn.Module]) -> None:
+    """Up to rounding, those that each worker would compute alone."""
+    data, model = images(0.2), make()
+    inputs = SparseInputs.of(data)
+    assert inputs is not None
+    chosen = torch.randint(0, 60, (3, 5))
+    weights, gradients = Layout.of(model).flatten(model), WorkerGradients(model)
+    matrix, losses = gradients(weights, SparseBatch(inputs, chosen.numpy()), data.train_labels[chosen])
+    for i in range(3):
+        gradient, loss = alone(make(), weights, *data.train(chosen[i]))
+        assert torch.allclose(matrix[i].double(), gradient, atol=2e-6, rtol=1e-4)
+        assert abs(float(losses[i]) - loss) < 1e-5
+
+
+def test_only_what_gains_is_compressed() -> None:
+    assert images(0.2).sparse is not None
+    assert images(0.9).sparse is None
+    plain = torch.zeros(5, 3)
+    assert Dataset("floats", 2, plain, [0, 1, 0, 1, 0], plain, [0, 1, 0, 1, 0]).sparse is None
+    assert WorkerGradients(mlp((1, 6, 7), 4)).takes_sparse
+    assert not WorkerGradients(small_cnn((1, 6, 7), 4)).takes_sparse
+    assert not WorkerGradients(mlp((1, 6, 7), 4).double()).takes_sparse
+
+
+def test_training_without_zeros_is_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on compressed examples ends where the dense one does, up to rounding."""
+    data = images(0.2)
+    settings = Settings(n=7, byzantine=2, rounds=12, batch=6, learning_rate=0.1, evaluate_every=6)
+
+    def run() -> torch.Tensor:
+        return Simulation(data, "mlp", Comed(), Tailored(epsilon=0.5), settings=settings).run().weights
+
+    compressed = run()
+    monkeypatch.setattr(WorkerGradients, "takes_sparse", False)
+    dense = run()
+    assert torch.allclose(compressed, dense, atol=1e-5)
+    assert not torch.equal(compressed, dense)

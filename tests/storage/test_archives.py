@@ -4,6 +4,7 @@ import copy
 import io
 import struct
 import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import mixtailor as mt
 from mixtailor.cli import main
 from mixtailor.storage.files.formats import contents
+from mixtailor.storage.files.opened import Unreadable
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -36,6 +38,24 @@ def aliased(names: list[str], content: bytes, *, local: bool = False, method: in
             other.filename = other.orig_filename = names[0] if local else name
             archive.filelist.append(other)
     return out.getvalue()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_packing_that_has_no_bound_is_refused(method: int, tmp_path: Path) -> None:
+    """zipfile unpacks these whole: 256 bytes of bzip2 took 50 MB. numpy writes neither."""
+    paths = [tmp_path / f"{k}.npz" for k in range(4)]
+    for path in paths:
+        np.savez_compressed(path, a=np.ones(400_000, np.float32))
+    with zipfile.ZipFile(paths[2], "w", method) as archive:
+        archive.writestr("a.npy", npy(np.ones(400_000, np.float32)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match=r"'a.npy' is packed in a way that numpy does not write \(2.npz\)"):
+            contents(paths[2])
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
+    assert [one.row for one in mt.Comed().aggregate(paths).quarantined] == [2]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

@@ -23,10 +23,7 @@ class RobustCallback(Protecting, TrainerCallback):  # type: ignore[misc]  # tran
 
     Parameters
     ----------
-    rule : rule or callable
-    entropy : KeySource, optional
-        Where the first process takes keys from: the rule's own source by default.
-    on_fault : {"raise", "skip"}
+    rule, entropy, on_fault
         As for `RobustHook`.
 
     Attributes
@@ -48,3 +45,7 @@ class RobustCallback(Protecting, TrainerCallback):  # type: ignore[misc]  # tran
     def on_train_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
         """Find what `Trainer` has wrapped the model in."""
         self._protect(options["model"])
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **options: Any) -> None:
+        """Refuse a step that the rule has not seen."""
+        self._check()

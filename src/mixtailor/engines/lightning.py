@@ -23,10 +23,7 @@ class RobustCallback(Protecting, Callback):  # type: ignore[misc]  # lightning i
 
     Parameters
     ----------
-    rule : rule or callable
-    entropy : KeySource, optional
-        Where the first process takes keys from: the rule's own source by default.
-    on_fault : {"raise", "skip"}
+    rule, entropy, on_fault
         As for `RobustHook`.
 
     Attributes
@@ -48,4 +45,8 @@ class RobustCallback(Protecting, Callback):  # type: ignore[misc]  # lightning i
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Find what the strategy has wrapped the module in."""
-        self._protect(pl_module)
+        self._protect(trainer.strategy.model)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        """Refuse a step that the rule has not seen."""
+        self._check()

@@ -13,7 +13,7 @@ from mixtailor.memory.keeping import Keeping
 from mixtailor.memory.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule
+from mixtailor.rules.base import Rule, outside_graph, traced
 from mixtailor.rules.bounded import Bounded, check_one_f, check_slack, scale_of, shortened
 from mixtailor.rules.part import Asks
 from mixtailor.rules.plain import as_rule, check_inner
@@ -145,6 +145,8 @@ class Guarded(Keeping):
 
     def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
         """The aggregated update, with what happened; the scale of the round is remembered."""
+        if traced():
+            return outside_graph(self.aggregate)(updates, **request)
         with self._mutex:
             limit = None if math.isinf(self.limit) else self.limit
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from mixtailor._checks import refuse, shown
-from mixtailor._files import atomic_write, read_bounded
+from mixtailor._files import atomic_write, check_unpacked, read_bounded
 from mixtailor.memory.remembering import Around
 from mixtailor.rules.base import Rule
 from mixtailor.rules.request import RequestKeywords
@@ -70,6 +70,7 @@ class Keeping(Around):
         """Continue from a file that `save` wrote."""
         content = read_bounded(path, _MOST_BYTES)
         try:
+            check_unpacked(io.BytesIO(content), len(content))
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files if name != "state"}
                 state = {**json.loads(arrays["state"].tobytes()), **found}

@@ -17,7 +17,7 @@ from mixtailor.memory.keeping import Keeping
 from mixtailor.memory.remembering import Remembering, check_combines
 from mixtailor.mixing import MixTailor
 from mixtailor.rules.aggregation import Aggregation
-from mixtailor.rules.base import Rule
+from mixtailor.rules.base import Rule, outside_graph, traced
 from mixtailor.rules.part import Asks
 from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.request import Request, RequestKeywords
@@ -165,6 +165,8 @@ class Memory(Keeping):
 
     def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
         """The aggregated update, with what happened; the memory learns from it. Parameters are those of any rule."""
+        if traced():
+            return outside_graph(self.aggregate)(updates, **request)
         result = self.aggregate_within(lambda rule: rule, updates, **request)
         # A result is shown around, and the memory is not part of it.
         return replace(result, rule=result.rule.rule)

@@ -3,9 +3,9 @@
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, TypeVar, Unpack
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from mixtailor.updates.points import Combination, Point
 if TYPE_CHECKING:
     from mixtailor._types import Floats
 
-__all__ = ["Plan", "Rule"]
+__all__ = ["Plan", "Rule", "outside_graph", "traced"]
+
+T = TypeVar("T")
 
 
 class Plan(NamedTuple):
@@ -118,8 +120,8 @@ class Rule(Part):
 
     def __call__(self, updates: Any, **request: Unpack[RequestKeywords]) -> Any:
         """The aggregated update; see `aggregate`."""
-        if _traced():
-            return sys.modules["torch"].compiler.disable(self.__call__)(updates, **request)
+        if traced():
+            return outside_graph(self.__call__)(updates, **request)
         wanted = Request.of(request) if request else EMPTY
         if self._held is None:
             return _Round(self, updates, wanted).run().update
@@ -153,9 +155,8 @@ class Rule(Part):
         share : float, optional
             How much of the whole weight may be Byzantine; by default what the f heaviest updates have.
         """
-        if _traced():
-            result: Aggregation = sys.modules["torch"].compiler.disable(self.aggregate)(updates, **request)
-            return result
+        if traced():
+            return outside_graph(self.aggregate)(updates, **request)
         wanted = Request.of(request)
         with released(self._held):
             # No local name keeps the round: its memory is freed before the result is released.
@@ -235,10 +236,16 @@ class Rule(Part):
         return candidate
 
 
-def _traced() -> bool:
+def traced() -> bool:
     """Whether `torch.compile` is tracing this call. It cannot trace kernels, so the call is kept out of its graph."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
+
+
+def outside_graph(method: Callable[..., T]) -> Callable[..., T]:
+    """A method that `torch.compile`, which is tracing now, calls as it is."""
+    found: Callable[..., T] = sys.modules["torch"].compiler.disable(method)
+    return found
 
 
 def _reported(call: "_Round") -> Aggregation:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from mixtailor.simulation.sparse import SparseInputs
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -128,6 +130,11 @@ class Dataset:
         """Test examples and their labels, normalised; all of them without `indices`."""
         return self._batch(self.test_inputs, self.test_labels, indices)
 
+    @cached_property
+    def sparse(self) -> SparseInputs | None:
+        """The training examples without their zeros; None where there are too few of these to gain from."""
+        return SparseInputs.of(self)
+
     def to(self, device: torch.device | str) -> Dataset:
         """The same data on another device.
 
@@ -185,11 +192,12 @@ class Dataset:
     def _normalise(self, raw: torch.Tensor, *, fresh: bool) -> torch.Tensor:
         if self.unit == 1.0 and self.mean == (0.0,) and self.deviation == (1.0,):
             return raw.to(torch.float32)
-        factor, shift = self._scaling
+        factor, shift = self.scaling
         return raw.to(torch.float32, copy=not fresh).mul_(factor).sub_(shift)
 
     @cached_property  # as tensors once: a small batch is made in less time than they are
-    def _scaling(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def scaling(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What raw numbers are multiplied by, and what is subtracted then."""
         raw = self.train_inputs
         deviation = torch.tensor(self.deviation, dtype=torch.float32, device=raw.device)
         mean = torch.tensor(self.mean, dtype=torch.float32, device=raw.device)

@@ -14,6 +14,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from mixtailor.simulation import layerwise, perceptron
 from mixtailor.simulation.flat import Layout
 from mixtailor.simulation.randomness import seeded
+from mixtailor.simulation.sparse import SparseBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ class WorkerGradients:
     def __call__(
         self,
         weights: torch.Tensor,
-        inputs: torch.Tensor,
+        inputs: torch.Tensor | SparseBatch,
         labels: torch.Tensor,
         *,
         seed: int | None = None,
@@ -104,13 +105,17 @@ class WorkerGradients:
         ----------
         weights : torch.Tensor
             ``(d,)``, the same for all workers, or ``(n, d)``, one row for each.
-        inputs, labels : torch.Tensor
-            ``(n, batch, ...)`` and ``(n, batch)``.
+        inputs : torch.Tensor or SparseBatch
+            ``(n, batch, ...)``, or the same examples without their zeros, where `takes_sparse` holds.
+        labels : torch.Tensor
+            ``(n, batch)``.
         seed : int, optional
             For dropout. Without it torch's global generator goes on from where it is.
         out : torch.Tensor, optional
             Where the gradients are written. Without it a buffer of this object, *which the next call overwrites*.
         """
+        if isinstance(inputs, SparseBatch):
+            return self._of_sparse(weights, inputs, labels, out)
         n = self._check(weights, inputs, labels)
         inputs = inputs.to(self.layout.dtype) if inputs.is_floating_point() else inputs
         if not self._decided:
@@ -125,6 +130,19 @@ class WorkerGradients:
                 own = weights if weights.ndim == 1 else weights[part]
                 losses[part] = self._compute(own.detach(), inputs[part], labels[part], matrix[part])
         return matrix, losses
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether examples may come without their zeros: for a perceptron in float32."""
+        return self._plain and self.method == "layers" and self.layout.dtype == torch.float32
+
+    def _of_sparse(
+        self, weights: torch.Tensor, inputs: SparseBatch, labels: torch.Tensor, out: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.takes_sparse or weights.ndim != 1:
+            raise ValueError("Examples without their zeros need a perceptron in float32, and one (d,) for all workers.")
+        matrix = self._prepare(len(labels), out, weights)
+        return matrix, self._by_layers(weights.detach(), inputs, labels, matrix)
 
     def _compute(
         self, weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor, matrix: torch.Tensor
@@ -154,10 +172,10 @@ class WorkerGradients:
         self._decided = True
 
     def _by_layers(
-        self, weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor, matrix: torch.Tensor
+        self, weights: torch.Tensor, inputs: torch.Tensor | SparseBatch, labels: torch.Tensor, matrix: torch.Tensor
     ) -> torch.Tensor:
         assert isinstance(self._model, nn.Sequential)
-        if self._plain and weights.ndim == 1:
+        if isinstance(inputs, SparseBatch) or (self._plain and weights.ndim == 1):
             with torch.no_grad():
                 own, rows = self.layout.views(weights), self.layout.views(matrix)
                 return perceptron.cross_entropy_gradients(self._model, own, rows, inputs, labels)

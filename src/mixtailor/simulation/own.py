@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from mixtailor._checks import shown
+from mixtailor._files import check_unpacked
 from mixtailor._references import is_reference, loaded
 from mixtailor.attacks import Attack
 from mixtailor.simulation.data import Dataset
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["as_dataset", "check_objects", "data_files", "is_own", "read_data"]
 
 EVERY = 5  # of examples without a test part, every fifth of each label is for testing
-LONGEST = 2**31  # bytes of a CSV file, which is read whole
+LONGEST = 2**31  # bytes of a CSV file, which is read whole, and of packed arrays
 
 # The names under which people store the four parts, or two that are to be divided.
 _FOUR = (
@@ -78,6 +80,8 @@ def read_data(name: str) -> Dataset:
         raise DataError(f"There is no data file or folder {name!r} in {Path.cwd()}. Give its path from there.")
     if path.is_dir():
         return _from_idx(path)
+    if not path.is_file():  # a pipe would block for ever, a device would fill memory
+        raise DataError(f"{shown(name)} is not a regular file.")
     return _from_csv(path) if path.suffix == ".csv" else _from_npz(path)
 
 
@@ -166,11 +170,12 @@ def _fractions(labels: Array) -> bool:
 
 def _from_npz(path: Path) -> Dataset:
     try:
+        check_unpacked(path, max(LONGEST, path.stat().st_size))
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name.lower(): stored[name] for name in stored.files}
     except Exception as error:  # whatever a file holds that numpy did not write, or that it would have to run
         raise DataError(
-            f"{path} cannot be read: {error}. It needs plain arrays, as numpy.savez writes them."
+            f"{path} cannot be read: {str(error).rstrip('.')}. It needs plain arrays, as numpy.savez writes them."
         ) from error
     for names in (*_FOUR, *_TWO):
         if set(names) <= set(arrays):

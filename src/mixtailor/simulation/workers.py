@@ -10,6 +10,7 @@ import torch
 from mixtailor.simulation.batches import Batches
 from mixtailor.simulation.gradients import WorkerGradients
 from mixtailor.simulation.local import LocalTraining
+from mixtailor.simulation.sparse import SparseBatch
 from mixtailor.simulation.streams import stream, stream_seed
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Workers:
             parts[worker] = part
         self.batches = Batches([*parts, root, *[root] * simulated], size=settings.batch, seed=settings.seed)
         self._gradients = gradients
+        self._sparse = data.sparse if gradients.takes_sparse else None
+        self._room: dict[str, torch.Tensor] = {}
         self._local = LocalTraining(
             gradients,
             learning_rate=settings.local_learning_rate,
@@ -108,9 +111,9 @@ class Workers:
         out : torch.Tensor, optional
             The first k rows of it are that buffer, where gradients are sent as they are.
         """
-        seed = stream_seed(self.settings.seed, "dropout", round)
         if self.settings.sends == "gradients":
             inputs, labels = self._batch(round, workers, poisoned)
+            seed = None if isinstance(inputs, SparseBatch) else stream_seed(self.settings.seed, "dropout", round)
             into = None if out is None else out[: len(workers)]
             rows, losses = self._gradients(weights, inputs, labels, seed=seed, out=into)
             if self.momenta is not None:
@@ -119,14 +122,28 @@ class Workers:
                 rows = self.momenta[places].mul_(beta).add_(rows, alpha=1 - beta)
                 self.momenta[places] = rows
             return rows, losses
-        tau = self.settings.local_steps
-        steps = (self._batch(round * tau + step, workers, poisoned) for step in range(tau))
+        seed, tau = stream_seed(self.settings.seed, "dropout", round), self.settings.local_steps
+        steps = (self._dense_batch(round * tau + step, workers, poisoned) for step in range(tau))
         models, losses = self._local(weights, steps, seed=seed)
         return (models if self.settings.sends == "models" else models.sub_(weights)), losses.mean(1)
 
-    def _batch(self, number: int, workers: Sequence[int], poisoned: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _batch(
+        self, number: int, workers: Sequence[int], poisoned: Sequence[int]
+    ) -> tuple[torch.Tensor | SparseBatch, torch.Tensor]:
+        if self._sparse is None:
+            return self._dense_batch(number, workers, poisoned)
+        chosen = self.batches(number, workers)
+        labels = self.data.train_labels[torch.from_numpy(chosen)]
+        return SparseBatch(self._sparse, chosen, self._room), self._flipped(labels, workers, poisoned)
+
+    def _dense_batch(
+        self, number: int, workers: Sequence[int], poisoned: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         inputs, labels = self.data.train(self.batches(number, workers))
-        if self.flip is not None and poisoned:
-            wrong = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(poisoned)), device=labels.device)
-            labels = torch.where(wrong.unsqueeze(1), self.flip(labels), labels)
-        return inputs, labels
+        return inputs, self._flipped(labels, workers, poisoned)
+
+    def _flipped(self, labels: torch.Tensor, workers: Sequence[int], poisoned: Sequence[int]) -> torch.Tensor:
+        if self.flip is None or not poisoned:
+            return labels
+        wrong = torch.as_tensor(np.isin(np.asarray(workers), np.asarray(poisoned)), device=labels.device)
+        return torch.where(wrong.unsqueeze(1), self.flip(labels), labels)

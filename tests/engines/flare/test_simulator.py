@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from engines.processes import SECONDS
 
 pytest.importorskip("nvflare")
 
@@ -14,7 +15,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "flare" / "job.py"
 
 def _run(folder, *options):
     command = [sys.executable, str(PROGRAM), "--workspace", str(folder), *options]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=2 * SECONDS)
     said = run.stdout + run.stderr
     assert run.returncode == 0, said[-4000:]
     return float(re.search(r"^accuracy ([\d.]+)", said, re.MULTILINE)[1]), said

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from mixtailor._checks import refuse
 from mixtailor.engines.distributed.hook import RobustHook, protect
 from mixtailor.rules.request import KeySource, OnFault
 
@@ -13,12 +14,11 @@ __all__ = ["Protecting"]
 class Protecting:
     """Aggregate the gradients of all processes by a rule, where a framework would average them. Abstract.
 
+    Subclasses call `_protect` when training begins, and `_check` before each step of an optimizer.
+
     Parameters
     ----------
-    rule : rule or callable
-    entropy : KeySource, optional
-        Where the first process takes keys from: the rule's own source by default.
-    on_fault : {"raise", "skip"}
+    rule, entropy, on_fault
         As for `RobustHook`.
 
     Attributes
@@ -35,3 +35,12 @@ class Protecting:
 
     def _protect(self, model: torch.nn.Module) -> None:
         self.hook = protect(model, self.rule, entropy=self.entropy, on_fault=self.on_fault)
+
+    def _check(self) -> None:
+        """Refuse a step along gradients that have not gone through the hook."""
+        if self.hook is None or self.hook.calls == 0:
+            refuse(
+                f"No gradient has reached {self.rule!r} before the first step: the framework does not train the "
+                "DistributedDataParallel module that the hook is registered on. Write the loop yourself, with "
+                "RobustOptimizer."
+            )

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from mixtailor._checks import FaultError, refuse
 from mixtailor.engines.distributed.peers import robust_all_reduce
-from mixtailor.engines.distributed.wrappers import averaging, scaler_in_use
+from mixtailor.engines.distributed.wrappers import scaler_in_use, wrapper_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.request import KeySource, OnFault
 
@@ -41,6 +41,8 @@ class RobustHook:
     ----------
     last : Aggregation or None
         What happened in the last step; None where it had more faults than the rule tolerates.
+    calls : int
+        How often DDP has handed over the gradients of a step.
 
     Examples
     --------
@@ -61,9 +63,9 @@ class RobustHook:
     -----
     Peers: sound against faulty gradients and poisoned data on honest hosts, not against a compromised rank. Unlike
     DDP's own hooks it divides by nothing, since a rule's result is an update already. Buckets of several types are
-    aggregated in the widest of them. A rank that is late is waited for until the group's timeout, and is not
-    quarantined; then the backward pass of the others raises. Drop the DDP model before `destroy_process_group`, as the
-    example does.
+    aggregated in the widest of them. Sparse gradients are refused. A rank that is late is waited for until the group's
+    timeout, and is not quarantined; then the backward pass of the others raises. Drop the DDP model before
+    `destroy_process_group`, as the example does.
     """
 
     def __init__(
@@ -77,16 +79,25 @@ class RobustHook:
         self.rule, self.group, self.entropy = rule, group, entropy
         self.on_fault: OnFault = on_fault
         self.last: Aggregation | None = None
+        self.calls = 0
         self.__name__ = self.__qualname__ = type(self).__name__  # DDP notes down which function its hook is
         self._held: list[tuple[torch.Tensor, torch.futures.Future[torch.Tensor]]] = []
 
     def __call__(self, state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         if bucket.index() == 0:
             self._held = []  # a step that failed half-way leaves nothing behind
+        buffer = bucket.buffer()
+        if buffer.layout is not torch.strided:
+            shape = tuple(bucket.parameters()[0].shape)
+            refuse(
+                f"RobustHook needs dense gradients, and that of a parameter of shape {shape} is {buffer.layout}. An "
+                "embedding gives dense ones with sparse=False."
+            )
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        self._held.append((bucket.buffer(), future))
+        self._held.append((buffer, future))
         if bucket.is_last():
             held, self._held = self._held, []
+            self.calls += 1
             self._aggregate(held)
         return future
 
@@ -145,18 +156,11 @@ def protect(
 
     Notes
     -----
-    Call it after the framework has wrapped the model and before the first step. It never has no effect: where there is
-    nothing to register on (one process, FSDP, DeepSpeed), and where another hook is registered, it raises.
+    Call it after the framework has wrapped the model and before the first step. It raises where there is nothing to
+    register on (one process, FSDP, DeepSpeed), where several wrappers hold the model, and where another hook is
+    registered. Whether a step went through the hook is in `hook.calls`.
     """
-    wrapper = averaging(model.parameters())
-    if not isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
-        found = (
-            "no such module of this process holds this one" if wrapper is None else f"a {type(wrapper).__name__} does"
-        )
-        refuse(
-            f"protect needs a model inside DistributedDataParallel, and {found}. Start several processes and call it "
-            "after the model was wrapped; for sharded models see Replicas."
-        )
+    wrapper = wrapper_of(model)
     hook = RobustHook(rule, wrapper.process_group, entropy=entropy, on_fault=on_fault)
     wrapper.register_comm_hook(None, hook)
     return hook

@@ -118,12 +118,12 @@ class RobustOptimizer(torch.optim.Optimizer):
         self.state, self.param_groups = self.optimizer.state, self.optimizer.param_groups
 
     def _refuse_wrapped(self) -> None:
-        wrapper = averaging(item for group in self.param_groups for item in group["params"])
-        if wrapper is not None:
+        wrappers = averaging(item for group in self.param_groups for item in group["params"])
+        if wrappers:
             refuse(
                 "RobustOptimizer needs gradients that are not yet averaged, and a "
-                f"{type(wrapper).__name__} module averages these. Train the module inside it, or keep it and register "
-                "RobustHook. (For sharded models: fully_shard and Replicas.)"
+                f"{type(wrappers[0]).__name__} module averages these. Train the module inside it, or keep it and "
+                "register RobustHook. (For sharded models: fully_shard and Replicas.)"
             )
 
     def step(self, closure: "Callable[[], Any] | None" = None) -> Any:

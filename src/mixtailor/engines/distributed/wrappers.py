@@ -13,7 +13,9 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.parallel import DistributedDataParallel
 
-__all__ = ["averaging", "is_dtensor", "scaler_in_use"]
+from mixtailor._checks import listing, refuse
+
+__all__ = ["averaging", "is_dtensor", "scaler_in_use", "wrapper_of"]
 
 
 def _live(kind: type) -> Iterator[Any]:
@@ -21,26 +23,58 @@ def _live(kind: type) -> Iterator[Any]:
     return (item for item in gc.get_objects() if issubclass(type(item), kind))
 
 
-def averaging(parameters: Iterable[torch.Tensor]) -> torch.nn.Module | None:
-    """A wrapper that averages the gradients of one of these parameters by itself.
+def averaging(parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
+    """The live wrappers that average the gradients of one of these parameters by themselves.
 
     Examples
     --------
-    >>> averaging(torch.nn.Linear(2, 1).parameters()) is None
-    True
+    >>> averaging(torch.nn.Linear(2, 1).parameters())
+    []
     """
     ours = {id(item) for item in parameters}
     kinds: list[type[torch.nn.Module]] = [DistributedDataParallel]
     fsdp = sys.modules.get("torch.distributed.fsdp")  # where nobody has imported it, there is none
     if fsdp is not None:
         kinds.append(fsdp.FullyShardedDataParallel)
-    for kind in kinds:
-        for module in _live(kind):
-            # Half made, it has no parameters yet, nor has one that failed while it was made.
-            if "_parameters" in module.__dict__ and any(id(item) in ours for item in module.parameters()):
-                found: torch.nn.Module = module
-                return found
-    return None
+    return [
+        module
+        for kind in kinds
+        for module in _live(kind)
+        # Half made, it has no parameters yet, nor has one that failed while it was made.
+        if "_parameters" in module.__dict__ and any(id(item) in ours for item in module.parameters())
+    ]
+
+
+def wrapper_of(model: torch.nn.Module) -> DistributedDataParallel:
+    """The `DistributedDataParallel` module that trains a model: inside what is given, or around it.
+
+    Examples
+    --------
+    >>> wrapper_of(torch.nn.Linear(2, 1))
+    Traceback (most recent call last):
+    ValueError: protect needs a model inside DistributedDataParallel, and no such module of this process holds this ...
+    """
+    found = [item for item in model.modules() if isinstance(item, DistributedDataParallel)]
+    around = found or averaging(model.parameters())
+    if len(around) > 1:
+        gc.collect()  # a wrapper of an earlier training may be left in a cycle
+        around = found or averaging(model.parameters())
+    if len(around) > 1:
+        refuse(
+            f"protect needs the one module that averages these gradients, and {len(around)} hold this model: "
+            f"{listing(type(item).__name__ for item in around)}. Drop those of earlier trainings, or give the wrapper "
+            "that trains."
+        )
+    wrapper = around[0] if around else None
+    if not isinstance(wrapper, DistributedDataParallel):
+        holder = "no such module of this process holds this one"
+        if wrapper is not None:
+            holder = f"a {type(wrapper).__name__} does"
+        refuse(
+            f"protect needs a model inside DistributedDataParallel, and {holder}. Start several processes and call it "
+            "after the model was wrapped; for sharded models see Replicas."
+        )
+    return wrapper
 
 
 def scaler_in_use() -> bool:

@@ -168,6 +168,8 @@ def _member(file: File, info: zipfile.ZipInfo) -> _Member:
     own = file.read(info.header_offset + 30, length)
     if own.decode("utf-8" if info.flag_bits & 0x800 else "cp437", errors="replace") != info.orig_filename:
         raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size at one go
+        raise Unreadable(f"{info.filename[:80]!r} is packed in a way that numpy does not write ({file.name})")
     member = _Member(info, info.header_offset + 30 + length + extras, 0)
     member = _Member(info, member.start, member.start + info.compress_size)
     if member.stop > file.size or (not member.packed and info.compress_size != info.file_size):

@@ -1,0 +1,104 @@
+"""Training examples of which most numbers are zero, for the first layer of a perceptron."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+
+from mixtailor.kernels import sparse
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mixtailor.simulation.data import Dataset
+
+__all__ = ["SparseBatch", "SparseInputs"]
+
+DENSEST = 0.3  # of the numbers: with more of them, the dense products are as fast
+
+
+@dataclass(frozen=True, eq=False)
+class SparseInputs:
+    r"""The bytes of a data set that are not zero, times the factor of its normalisation.
+
+    .. math:: W x = W v - \mathrm{shift} \, W 1, \qquad x = v - \mathrm{shift}
+
+    with v the raw numbers times the factor, most of which are zero. MNIST's images have 19 % of their pixels: the first
+    layer and its gradient take less than half the time. The results differ from the dense ones by rounding.
+
+    Parameters
+    ----------
+    compressed : tuple
+        As `mixtailor.kernels.sparse.compress` gives it.
+    shift : float
+        What the normalisation subtracts from every number.
+    width : int
+        Numbers in an example.
+    """
+
+    compressed: sparse.Compressed
+    shift: float
+    width: int
+
+    @classmethod
+    def of(cls, data: Dataset) -> Self | None:
+        """The compressed training examples; None where they are not bytes, too dense, or normalised by channel."""
+        raw = data.train_inputs
+        width = raw[0].numel()
+        if raw.dtype != torch.uint8 or raw.device.type != "cpu" or len(data.mean) > 1 or width > 1 << 16:
+            return None
+        if int(torch.count_nonzero(raw)) > DENSEST * raw.numel():
+            return None
+        factor, shift = data.scaling
+        examples = raw.reshape(len(raw), width).numpy()
+        return cls(sparse.compress(examples, float(factor)), float(shift), width)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBatch:
+    """The examples that each of n workers has in a round, as the first layer of a perceptron reads them.
+
+    Parameters
+    ----------
+    inputs : SparseInputs
+    chosen : array
+        ``(n, batch)``, their indices.
+    room : dict
+        Where buffers are kept from batch to batch. Batches in use at the same time need one each.
+    """
+
+    inputs: SparseInputs
+    chosen: npt.NDArray[np.int64]
+    room: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def linear(self, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """``weight x + bias`` for all examples, ``(n * batch, units)``, in a buffer that the next call overwrites."""
+        units, pitch = len(weight), _pitch(len(weight))
+        table, base = self._zeros("table", self.inputs.width, pitch), self._zeros("base", pitch)
+        out = self._zeros("out", self.chosen.size, pitch)
+        table[:, :units].copy_(weight.T)
+        torch.mul(weight.sum(1), -self.inputs.shift, out=base[:units])
+        if bias is not None:
+            base[:units].add_(bias)
+        sparse.products(self.inputs.compressed, self.chosen.reshape(-1), table.numpy(), base.numpy(), out.numpy())
+        return out[:, :units]
+
+    def outer(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
+        """The gradient of the weight, ``(n, units, width)``, from the slopes ``(n, batch, units)``."""
+        padded = self._zeros("slopes", *self.chosen.shape, _pitch(slopes.shape[2]))
+        padded[:, :, : slopes.shape[2]].copy_(slopes)
+        sparse.outer_products(self.inputs.compressed, self.chosen, padded.numpy(), self.inputs.shift, out.numpy())
+
+    def _zeros(self, name: str, *shape: int) -> torch.Tensor:
+        """A buffer for one purpose, zero at first: a tensor, since torch aligns it to the registers."""
+        held = self.room.get(name)
+        if held is None or held.shape != shape:
+            held = self.room[name] = torch.zeros(shape)
+        return held
+
+
+def _pitch(units: int) -> int:
+    return -(-units // sparse.SINGLES) * sparse.SINGLES

@@ -120,13 +120,10 @@ class Case:
             yield from self._elsewhere(result, update)
 
     def _may_refuse(self) -> bool:
-        """A similarity filter may leave too few rows, a quarantine fewer than a tree has branches, and a plain callable
-        takes no files: they say so.
-        """
+        """A similarity filter may leave too few rows, and a plain callable takes no files: they say so."""
         plain = [rule for rule in getattr(self.rule, "rules", ()) if isinstance(rule, mt.Plain)]
         filters = [part for part in promises.fronts(self.rule) if isinstance(part, mt.SimilarityFilter)]
-        trees = isinstance(self.rule, mt.Tree)
-        return trees or bool(filters) or (bool(plain) and self.home in FILES)
+        return bool(filters) or (bool(plain) and self.home in FILES)
 
     def _refused(self, sent: Any, reference: Any, honest: dict[str, Any]) -> Iterator[str]:
         """More proven faults than f: a sentence that names them, or no update where that was asked for."""

@@ -1,8 +1,6 @@
 """The server: a strategy of Flower's in every respect but one, how replies become a model."""
 
 import json
-import resource
-import time
 from pathlib import Path
 
 from flwr.app import Array, ArrayRecord, Context, MetricRecord
@@ -10,23 +8,12 @@ from flwr.serverapp import Grid, ServerApp
 
 import mixtailor as mt
 from digits import task
+from digits.costs import print_costs
 from mixtailor.attacks import Tailored
 from mixtailor.engines.flower import BufferedServer, Colluding, RobustStrategy
 from mixtailor.mixing.registry import make_rule
 
 app = ServerApp()
-
-
-class Measured(RobustStrategy):
-    """The strategy; it also says what the aggregation of each round costs."""
-
-    def aggregate_train(self, server_round, replies):
-        start, cpu = time.perf_counter(), time.process_time()
-        found = super().aggregate_train(server_round, replies)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # kB on Linux
-        print(f"round {server_round} aggregated in {seconds:.2f} s ({cpu:.2f} s of processors, peak {peak:.0f} MB)")
-        return found
 
 
 def untrained() -> ArrayRecord:
@@ -55,17 +42,19 @@ def train_without_waiting(grid: Grid, config, rule) -> None:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    rule = make_rule(config["rule"], f=config["f"])
+    rule = make_rule(config["rule"], f=config["f"])  # "recommended" is mt.recommended(f=...)
     if config["asynchronous"]:
         train_without_waiting(grid, config, rule)
         return
-    strategy = Measured(
+    strategy = RobustStrategy(
         rule,
         run_config=config,
         min_train_nodes=config["clients"],
         min_available_nodes=config["clients"],
         fraction_evaluate=0.0,
     )
+    if config["costs"]:
+        print_costs(strategy)
     if config["collude"]:  # in a simulation only: these clients see what all others send
         grid = Colluding(grid, Tailored(epsilon=1.0), config["byzantine"])
 

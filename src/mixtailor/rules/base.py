@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Rule", "outside_graph", "traced"]
 
-_Result = TypeVar("_Result")
+T = TypeVar("T")
 
 
 class Plan(NamedTuple):
@@ -242,9 +242,9 @@ def traced() -> bool:
     return torch is not None and torch.compiler.is_compiling()
 
 
-def outside_graph(method: Callable[..., _Result]) -> Callable[..., _Result]:
+def outside_graph(method: Callable[..., T]) -> Callable[..., T]:
     """A method that `torch.compile`, which is tracing now, calls as it is."""
-    found: Callable[..., _Result] = sys.modules["torch"].compiler.disable(method)
+    found: Callable[..., T] = sys.modules["torch"].compiler.disable(method)
     return found
 
 

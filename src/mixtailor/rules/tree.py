@@ -159,7 +159,11 @@ class Tree(Rule):
         while low < high:  # what a branch tolerates never gets less as it grows
             middle = (low + high) // 2
             low, high = (low, middle) if self._shares(middle, f) is not None else (middle + 1, high)
-        return low * self.branches
+        return max(low * self.branches, f + self._least())
+
+    def _least(self) -> int:
+        """How many updates the branches need when none is Byzantine; a quarantine must leave that many."""
+        return self.branches * self.inner.with_f(0).min_rows()
 
     def needs(self) -> str:
         return f"{self.branches} branches for {self.inner.requirement}, and {self.outer.requirement} of their results"
@@ -171,7 +175,7 @@ class Tree(Rule):
         size = n // self.branches
         inner = self.inner.tolerates(size) if self.inner.robust else 0
         outer = self.outer.tolerates(self.branches) if self.outer.robust else 0
-        most = (inner + 1) * (outer + 1) - 1
+        most = min((inner + 1) * (outer + 1) - 1, max(0, n - self._least()))
         return most if self._shares(size, most) is not None else 0
 
     @property

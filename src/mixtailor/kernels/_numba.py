@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numpy as np
-
 from mixtailor.kernels.compiling import WATCH
 
 __all__ = [
@@ -27,7 +25,6 @@ __all__ = [
     "ir",
     "kernel",
     "llvm",
-    "reading_kernel",
     "run_at",
     "special_kernel",
     "types",
@@ -98,28 +95,6 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     exact steps. Where the order of a sum may change, the code says so itself.
     """
     return _compiled(function)
-
-
-def reading_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """A `kernel` that changes none of its arrays, and is called from Python alone.
-
-    To numba a write-protected array, as matrices of distances are, has a type of its own, and everything would be
-    compiled twice. So every array is passed as a write-protected one.
-    """
-    compiled: Any = _compiled(function)
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return compiled(*[_protected(each) if isinstance(each, np.ndarray) else each for each in arguments])
-
-    return cast("Callable[P, R]", call)
-
-
-def _protected(array: Any) -> Any:
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
 
 
 def helper(function: Callable[P, R]) -> Callable[P, R]:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, helper, kernel, reading_kernel
-from mixtailor.kernels.selection import ranked
+from mixtailor.kernels._numba import copy, helper, kernel
+from mixtailor.kernels.selection import ranked, reading_kernel
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
 

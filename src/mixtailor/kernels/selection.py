@@ -1,11 +1,13 @@
 """Choices in n-space, from a matrix of distances: medoids, nearest rows, scores, equal rows."""
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, helper, kernel, reading_kernel
+from mixtailor.kernels._numba import copy, helper, kernel
 
 __all__ = [
     "by_neighbours",
@@ -17,9 +19,34 @@ __all__ = [
     "nearest",
     "products_about_medoid",
     "ranked",
+    "reading_kernel",
 ]
 
 Array = npt.NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def reading_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """A `kernel` that changes none of its arrays, and is called from Python alone.
+
+    To numba a write-protected array, as matrices of distances are, has a type of its own, and everything would be
+    compiled twice. So every array is passed as a write-protected one.
+    """
+    compiled: Any = kernel(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return compiled(*map(_protected, arguments))
+
+    return cast("Callable[P, R]", call)
+
+
+def _protected(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray) and argument.flags.writeable:
+        argument = argument.view()
+        argument.flags.writeable = False
+    return argument
 
 
 def by_neighbours(distances: Array, neighbours: int, power: int = 2) -> tuple[Array, Array]:

@@ -128,8 +128,8 @@ def figures() -> list[Path]:
         fresh = {chart.title for _, chart in _fresh(results, seen)}
         prefix = f"paper-{experiment.name}-"
         named = Results(results.index, [replace(run, rule=_name(run.rule)) for run in results.runs], results.missing)
-        options = {"wanted": fresh.__contains__, "first": COLOURED}
-        written += draw_results(named, DOCS / "figures", ["svg"], prefix, **options)
+        folder = DOCS / "figures"
+        written += draw_results(named, folder, ["svg"], prefix, wanted=fresh.__contains__, first=COLOURED)
     for path in (DOCS / "figures").glob("paper-*.svg"):
         if path not in written:
             path.unlink()

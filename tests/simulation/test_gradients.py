@@ -409,8 +409,8 @@ def test_examples_without_their_zeros_give_the_same_gradients(make: Callable[[],
 def test_only_what_gains_is_compressed() -> None:
     assert images(0.2).sparse is not None
     assert images(0.9).sparse is None
-    plain = torch.zeros(5, 3)
-    assert Dataset("floats", 2, plain, [0, 1, 0, 1, 0], plain, [0, 1, 0, 1, 0]).sparse is None
+    plain, labels = torch.zeros(5, 3), torch.tensor([0, 1, 0, 1, 0])
+    assert Dataset("floats", 2, plain, labels, plain, labels).sparse is None
     assert WorkerGradients(mlp((1, 6, 7), 4)).takes_sparse
     assert not WorkerGradients(small_cnn((1, 6, 7), 4)).takes_sparse
     assert not WorkerGradients(mlp((1, 6, 7), 4).double()).takes_sparse

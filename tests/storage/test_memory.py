@@ -19,6 +19,7 @@ from mixtailor.storage import device, layers
 from mixtailor.storage import rows as storage_rows
 from mixtailor.storage.files import rows as file_rows
 from mixtailor.testing import Case
+from mixtailor.updates import reader
 
 D = 60_000
 
@@ -43,6 +44,7 @@ def _short_runs(monkeypatch):
     for module in (storage_rows, layers):
         monkeypatch.setattr(module, "VIEW_ENTRIES", 1 << 13)
     monkeypatch.setattr(tensors, "_TILE", 1 << 13)
+    monkeypatch.setattr(reader, "_HELD", 1 << 13)  # numbers of several ranges, before they are added
 
 
 def in_layers(row):

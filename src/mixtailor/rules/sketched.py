@@ -67,10 +67,10 @@ class Sketched(Rule):
         \sigma^2 + \frac{2 \varepsilon}{1 - \varepsilon^2} B
 
     for the mean and the variance of any n - f honest updates, where
-    :math:`B = \frac12 \sum_{ij} w_i w_j |S x_i - S x_j|^2` is the spread of what was combined. It is zero for a rule
-    that selects one update, and the report has it as ``facts["spread"]``. Proof: with squared distances
+    :math:`B = \frac{1}{2} \sum_{ij} w_i w_j |S x_i - S x_j|^2` is the spread of what was combined. It is zero for a
+    rule that selects one update, and the report has it as ``facts["spread"]``. Proof: with squared distances
     :math:`D_{ij}`, the error is :math:`A - B' - \sigma^2`, where :math:`A = \sum_i w_i \text{mean}_{j} D_{ij}` over the
-    honest j, and :math:`B' = \frac12 \sum_{ij} w_i w_j D_{ij}`. The same holds for the sketches, with
+    honest j, and :math:`B' = \frac{1}{2} \sum_{ij} w_i w_j D_{ij}`. The same holds for the sketches, with
     :math:`\tilde A - B - \tilde\sigma^2 \le \kappa \tilde\sigma^2`. Now :math:`A \le \tilde A / (1 - \varepsilon)`,
     :math:`B' \ge B / (1 + \varepsilon)` and :math:`\tilde\sigma^2 \le (1 + \varepsilon) \sigma^2`.
 

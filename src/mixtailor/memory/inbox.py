@@ -335,8 +335,10 @@ def _opened(kept: Any) -> Any:
     """A row as it was put, from memory or from its file."""
     if not isinstance(kept, Path):
         return kept
-    found = np.load(kept, allow_pickle=False)
-    return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    if kept.suffix == ".npy":
+        return np.load(kept, allow_pickle=False)
+    with np.load(kept, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}
 
 
 def running_mean(before: Any, update: Any, momentum: float) -> Any:

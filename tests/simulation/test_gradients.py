@@ -391,7 +391,25 @@ def images(share: float, count: int = 60) -> Dataset:
     return Dataset("images", 4, inputs, labels, inputs, labels, unit=255.0, mean=(0.13,), deviation=(0.31,))
 
 
-@pytest.mark.parametrize("make", [lambda: mlp((1, 6, 7), 4, hidden=11), lambda: logistic((1, 6, 7), 4)])
+def hidden_layers(*widths: int, bias: bool = True) -> nn.Sequential:
+    """A perceptron on images of 42 numbers."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for into, out in pairwise((42, *widths)):
+        layers += [nn.Linear(into, out, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mlp((1, 6, 7), 4, hidden=11),
+        lambda: mlp((1, 6, 7), 4, hidden=8),
+        lambda: logistic((1, 6, 7), 4),
+        lambda: hidden_layers(11, 4, bias=False),
+        lambda: hidden_layers(11, 9, 4),
+        lambda: hidden_layers(130, 30),
+    ],
+)
 def test_examples_without_their_zeros_give_the_same_gradients(make: Callable[[], nn.Module]) -> None:
     """Up to rounding, those that each worker would compute alone."""
     data, model = images(0.2), make()
@@ -404,6 +422,26 @@ def test_examples_without_their_zeros_give_the_same_gradients(make: Callable[[],
         gradient, loss = alone(make(), weights, *data.train(chosen[i]))
         assert torch.allclose(matrix[i].double(), gradient, atol=2e-6, rtol=1e-4)
         assert abs(float(losses[i]) - loss) < 1e-5
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("place", ["1.weight", "1.bias", "3.weight", "3.bias"])
+def test_weights_that_are_not_finite_show_in_the_gradients(wrong: float, place: str) -> None:
+    """Training that has come apart is told from the gradients, with compressed examples as with dense ones."""
+    data, model = images(0.2), hidden_layers(11, 4)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            value.abs_()
+            if name == place:
+                value.fill_(wrong)
+    inputs = SparseInputs.of(data)
+    assert inputs is not None
+    chosen = torch.randint(0, 60, (3, 5))
+    weights, gradients, labels = Layout.of(model).flatten(model), WorkerGradients(model), data.train_labels[chosen]
+    sparse, losses = gradients(weights, SparseBatch(inputs, chosen.numpy()), labels, out=torch.zeros(3, len(weights)))
+    dense, others = gradients(weights, data.train(chosen)[0], labels)
+    assert not torch.isfinite(sparse.sum()) and not torch.isfinite(dense.sum())
+    assert not torch.isfinite(losses.sum()) and not torch.isfinite(others.sum())
 
 
 def test_only_what_gains_is_compressed() -> None:

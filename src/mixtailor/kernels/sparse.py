@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mixtailor.kernels._numba import helper, ir, kernel, special_kernel, types
 from mixtailor.kernels.lanes import REGISTER, Code, Data, Lanes, Word, emitted
 
-__all__ = ["SINGLES", "Compressed", "compress", "outer_products", "products"]
+__all__ = ["SINGLES", "Compressed", "compress", "laid_out", "outer_products", "products", "sum_runs"]
 
 SINGLES = REGISTER // 4  # float32 numbers in a register
 MOST = 13  # registers of sums; with a factor and a run, they fill the 16 that every processor with AVX has
@@ -51,6 +51,29 @@ def _compress(examples: Any, starts: Any, factor: Any, places: Any, values: Any)
                 at += 1
 
 
+@kernel
+def laid_out(weight: Any, bias: Any, shift: Any, table: Any, base: Any) -> None:
+    """Write ``weight.T`` to the first columns of `table`, and ``bias - shift times the sums of weight`` to `base`.
+
+    These are what `products` takes for a layer on examples from which `shift` was subtracted. Numbers of `table` behind
+    the units stay; they have to be zero.
+    """
+    units, width = weight.shape
+    parts, blocks = units // SINGLES, width // SINGLES
+    for part in range(parts):
+        _turn(weight[part * SINGLES], weight.strides[0], blocks, table[0, part * SINGLES :], table.strides[0])
+    for place in range(width):
+        for unit in range(parts * SINGLES if place < blocks * SINGLES else 0, units):
+            table[place, unit] = weight[unit, place]
+    for unit in range(base.size):
+        base[unit] = np.float32(0.0)
+    for place in range(width):
+        for unit in range(base.size):
+            base[unit] += table[place, unit]
+    for unit in range(units):
+        base[unit] = bias[unit] - shift * base[unit]
+
+
 def products(compressed: Compressed, chosen: NDArray[np.int64], table: Single, base: Single, out: Single) -> None:
     """``out[k] = base + sum over places of value times table[place]``, for each chosen example.
 
@@ -77,7 +100,7 @@ def _products(registers: int) -> Any:
     def sparse_products(starts: Any, places: Any, values: Any, chosen: Any, table: Any, base: Any, out: Any) -> None:
         for k in range(chosen.size):
             low, high = starts[chosen[k]], starts[chosen[k] + 1]
-            _sum_runs(places, values, low, high, table, base, out[k], registers)
+            sum_runs(places, values, low, high, table, base, out[k], registers)
 
     return sparse_products
 
@@ -129,7 +152,7 @@ def _outer(registers: int) -> Any:
                 high = min(SINGLES, width - place)
                 for q in range(high):
                     low = ends[place + q - 1] if place + q else 0
-                    _sum_runs(who, what, low, ends[place + q], slopes[i], base, tile[q], registers)
+                    sum_runs(who, what, low, ends[place + q], slopes[i], base, tile[q], registers)
                 whole = units // SINGLES if high == SINGLES else 0
                 _turn(tile, pitch * 4, whole, out[i, 0, place:], out.strides[1])
                 for unit in range(whole * SINGLES, units):
@@ -162,7 +185,7 @@ def _by_place(starts: Any, places: Any, values: Any, chosen: Any, ends: Any, who
 
 
 @emitted(types.void)
-def _sum_runs(
+def sum_runs(
     code: Code, places: Data, values: Data, low: Word, high: Word, table: Data, base: Data, out: Data, registers: int
 ) -> Any:
     """``out = base + sum of values[j] table[places[j]]``, low <= j < high; all runs are `registers` long."""

@@ -9,8 +9,11 @@ import numpy as np
 import torch
 
 from mixtailor.kernels import sparse
+from mixtailor.kernels.perceptron import between_layers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from mixtailor.simulation.data import Dataset
@@ -76,21 +79,40 @@ class SparseBatch:
 
     def linear(self, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """``weight x + bias`` for all examples, ``(n * batch, units)``, in a buffer that the next call overwrites."""
-        units, pitch = len(weight), _pitch(len(weight))
-        table, base = self._zeros("table", self.inputs.width, pitch), self._zeros("base", pitch)
-        out = self._zeros("out", self.chosen.size, pitch)
-        table[:, :units].copy_(weight.T)
-        torch.mul(weight.sum(1), -self.inputs.shift, out=base[:units])
-        if bias is not None:
-            base[:units].add_(bias)
-        sparse.products(self.inputs.compressed, self.chosen.reshape(-1), table.numpy(), base.numpy(), out.numpy())
-        return out[:, :units]
+        return self._products(weight, bias)[:, : len(weight)]
 
     def outer(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
         """The gradient of the weight, ``(n, units, width)``, from the slopes ``(n, batch, units)``."""
         padded = self._zeros("slopes", *self.chosen.shape, _pitch(slopes.shape[2]))
         padded[:, :, : slopes.shape[2]].copy_(slopes)
         sparse.outer_products(self.inputs.compressed, self.chosen, padded.numpy(), self.inputs.shift, out.numpy())
+
+    def one_hidden_layer(
+        self, weights: Sequence[torch.Tensor], rows: Sequence[torch.Tensor], labels: torch.Tensor
+    ) -> torch.Tensor:
+        """Write the gradients of a perceptron with one hidden layer to `rows`, and return the losses ``(n,)``.
+
+        `weights` are the weight and the bias of each layer, and `rows` the same with a first dimension of n.
+        """
+        hidden = self._products(weights[0], weights[1])
+        slopes = self._zeros("slopes", *self.chosen.shape, hidden.shape[1]).numpy()
+        losses = torch.empty(len(labels))
+        weight, below, second, above = (row.numpy() for row in rows)
+        between_layers(
+            hidden.numpy(), labels.numpy(), weights[2].numpy(), weights[3].numpy(), slopes, (below, second, above),
+            losses.numpy(),
+        )  # fmt: skip
+        sparse.outer_products(self.inputs.compressed, self.chosen, slopes, self.inputs.shift, weight)
+        return losses
+
+    def _products(self, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        units, pitch = len(weight), _pitch(len(weight))
+        table, base = self._zeros("table", self.inputs.width, pitch), self._zeros("base", pitch)
+        out = self._zeros("out", self.chosen.size, pitch)
+        added = torch.zeros(units) if bias is None else bias
+        sparse.laid_out(weight.numpy(), added.numpy(), np.float32(self.inputs.shift), table.numpy(), base.numpy())
+        sparse.products(self.inputs.compressed, self.chosen.reshape(-1), table.numpy(), base.numpy(), out.numpy())
+        return out
 
     def _zeros(self, name: str, *shape: int) -> torch.Tensor:
         """A buffer for one purpose, zero at first: a tensor, since torch aligns it to the registers."""

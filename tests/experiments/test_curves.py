@@ -92,6 +92,20 @@ def test_experiments_share_the_runs_that_they_have_in_common(made: Path, tmp_pat
     assert {entry["config"]["seed"] for entry in again.missing} == {2}
 
 
+def test_of_a_run_that_two_experiments_keep_the_longer_serves_both(made: Path, tmp_path: Path) -> None:
+    """Whatever the names of their files are: each has the shorter one once."""
+    experiment, results = Experiment.parse(TEXT, "small"), Results.load(made / "small")
+    stopped = [replace(run, records=run.records[:-2], complete=False) for run in results.runs]
+    for longer, shorter in (("small", "z"), ("z", "small")):
+        folder = tmp_path / longer
+        folder.mkdir()
+        keep_curves(results, folder, longer)
+        keep_curves(Results(results.index, stopped, []), folder, shorter, unfinished=True)
+        for name in ("small", "z"):
+            kept = kept_curves(experiment.model_copy(update={"name": name}), folder)
+            assert {run.rounds for run in kept.runs} == {8} and len(kept.runs) == 8
+
+
 def test_a_picture_is_drawn_from_curves_alone_twice_the_same(made: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     keep_curves(Results.load(made / "small"), tmp_path)

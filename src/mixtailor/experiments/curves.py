@@ -87,7 +87,8 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
     results = []
     known = {_key(run): run for run in runs}
     wanted = {(entry.panel, entry.rule, entry.attack, entry.setting, entry.config.seed): entry for entry in entries}
-    shared = {run["hash"]: run for other in sorted(Path(folder).glob("*.json")) for run in _read_if_curves(other)}
+    everything = [run for other in sorted(Path(folder).glob("*.json")) for run in _read_if_curves(other)]
+    shared = {run["hash"]: run for run in sorted(everything, key=lambda run: run["rounds"])}  # the longest of each
     for key, entry in wanted.items():
         if (found := shared.get(entry.config.hash)) is not None and known.get(key, _NO_RUN)["rounds"] < found["rounds"]:
             known[key] = {**found, **{name: getattr(entry, name) for name in _WHERE}}

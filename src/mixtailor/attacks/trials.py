@@ -71,6 +71,7 @@ class Trials:
 
     Distances between honest updates are computed once and shared by all candidates; those to the candidates come from
     n-space where p = 2 and the candidates are combinations of known rows, from one pass for all norms otherwise.
+    Candidates are kept while they are tried, since rules that iterate read them several times.
     Equal rules of a pool are computed once, and every evaluation of a rule is counted. A rule that uses randomness gets
     the same for all candidates, drawn by the attacker: the server's is not known.
 
@@ -189,7 +190,7 @@ class Trials:
     def _beside(self, points: Sequence[Point]) -> Updates:
         key = tuple(id(point) for point in points)
         if self._view is None or self._view[0] != key:
-            view = self.honest.beside(*points, rounded=True, held=len(self.rules) > 1)
+            view = self.honest.beside(*points, rounded=True, held=True)
             view.call = self._call()
             self._view = (key, view)
         return self._view[1]

@@ -1,7 +1,9 @@
 """The distance filter: what the laws and the oracle do not say."""
 
+import naive
 import numpy as np
 import pytest
+from attacked import FAR, attacked
 
 import mixtailor as mt
 
@@ -44,3 +46,13 @@ def test_the_bound_in_its_notes(n: int, p: float) -> None:
 def test_a_factor_that_could_remove_everybody_is_refused(factor: float) -> None:
     with pytest.raises(ValueError, match="factor"):
         mt.DistanceFilter(factor=factor)
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize(("n", "outliers"), [(3, 1), (8, 3), (21, 10)])
+def test_agrees_with_the_oracle(far: float, p: float, n: int, outliers: int) -> None:
+    """Up to half of the updates far away."""
+    rows = attacked(far, n=n, outliers=outliers)
+    expected = naive.distance_filter(rows, p=p)
+    np.testing.assert_allclose(mt.DistanceFilter(p=p)(rows), expected, rtol=2e-7, atol=1e-7)

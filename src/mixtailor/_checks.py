@@ -171,8 +171,10 @@ def check_rows(rule: object, requirement: str, least: int, n: int) -> None:
         )
 
 
-def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[object]) -> str:
-    """The sentence for more faults than the rule tolerates."""
+def fault_message(
+    reasons: dict[int, str], n: int, f: int, names: Sequence[object], rule: object | None = None
+) -> str:
+    """The sentence for more faults than the rule tolerates; `rule` is given where raising its f does not help."""
     rows = sorted(reasons)
     kinds = sorted({reasons[row] for row in rows})
     what = shown(kinds[0]) if len(kinds) == 1 else "faulty (" + "; ".join(map(shown, kinds)) + ")"
@@ -180,5 +182,12 @@ def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[objec
     which = ("row " if len(rows) == 1 else "rows ") + listing(rows)
     named = [names[row] for row in rows if row < len(names)]
     whose = f"; workers {listing(named)}" if named else ""
-    advice = "Raise f, or look at these workers." if len(rows) > 1 else "Raise f, or look at this worker."
-    return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and f = {f}. {advice}"
+    whom = "these workers" if len(rows) > 1 else "this worker"
+    limit = f"f = {f}" if rule is None else f"{rule} tolerates {f or 'none'}"
+    if 2 * len(rows) >= n:
+        advice = f"Look at {whom}: more than half of the updates have to be sound."
+    elif rule is None:
+        advice = f"Raise f, or look at {whom}."
+    else:
+        advice = f"Look at {whom}, or take a rule that tolerates {len(rows)} of {n}, such as Comed()."
+    return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and {limit}. {advice}"

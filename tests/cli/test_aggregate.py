@@ -392,6 +392,19 @@ def test_a_memory_is_kept_in_a_file(tmp_path, capsys):
     assert "needs a rule that remembers" in capsys.readouterr().err
 
 
+def test_no_result_without_its_memory(tmp_path, capsys):
+    """Where the state cannot be written, the exit code is 1 and there is no result: neither is half of a round."""
+    files = [tmp_path / f"w{i}.npy" for i in range(6)]
+    for i, file in enumerate(files):
+        np.save(file, np.random.default_rng(i).normal(size=50))
+    (tmp_path / "file").write_text("no folder")
+    out = tmp_path / "out.npy"
+    for state in (tmp_path / "file" / "state", tmp_path / ("s" * 250)):
+        options = ["-o", str(out), "--rule", "memory(view_filter)", "--f", "1", "--memory", str(state)]
+        assert main(["aggregate", *map(str, files), *options]) == 1
+        assert capsys.readouterr().err and not out.exists() and not list(tmp_path.glob(".*"))
+
+
 @pytest.mark.parametrize("kind", ["json", "csv", "headed.csv"])
 def test_weights_by_file_name(arrays, kind):
     """Weights come from a JSON object or a CSV, by name, in any order."""

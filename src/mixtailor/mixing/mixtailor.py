@@ -324,7 +324,25 @@ class _Key:
 
 def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes | None]:
     """The digest of what each worker sent, faulty updates included; None for a worker that sent nothing."""
-    labels = [shown(name) for name in names] if names else [str(row) for row in range(arrival.n)]
-    if len(set(labels)) < arrival.n:
+    words = [str(name) for name in names] if names else [str(row) for row in range(arrival.n)]
+    if len(set(words)) < arrival.n:
         refuse("An audited draw needs workers= with a different name for each update.")
-    return dict(zip(labels, arrival.digests(), strict=True))
+    labels = _labels(words)
+    return dict(zip((labels[word] for word in words), arrival.digests(), strict=True))
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """The name of each worker in the log: its own if that is printable, else the name with escapes.
+
+    Where somebody else has such a name as its own, backslashes are added: two workers must not share one, or they
+    could stop every round by it.
+    """
+    labels = {name: name for name in names if name.isprintable()}
+    taken = set(labels)
+    for name in sorted(set(names) - taken):
+        label = shown(name)
+        while label in taken:
+            label += "\\"
+        labels[name] = label
+        taken.add(label)
+    return labels

@@ -408,3 +408,15 @@ def test_no_two_names_become_one(log: Path) -> None:
         mt.MixTailor(pool, audit=audit).aggregate(updates, workers=names)
         for row, name in [(0, "ann"), (2, "a\\x1b"), (3, "a\\x1b\\"), (1, "a\\x1b\\\\"), (4, "bob")]:
             assert audit.proof(name).holds(name, 0, digest=digest_of(updates[row]))
+
+
+def test_a_second_draw_from_the_same_updates_is_noted(log: Path) -> None:
+    """Consecutive numbers, and nobody absent: only the updates tell that a server drew until it liked the rule."""
+    with AuditTrail.start(log, POOL) as trail:
+        while trail.draw(rows(7), pool=POOL).index != 0:
+            pass
+        trail.draw(rows(7), pool=POOL)
+        trail.draw(rows(8), pool=POOL)
+    report = verify(log, commitment=trail.commitment)
+    (note,) = [note for note in report.notes if "the same updates" in note]
+    assert report.ok and note.startswith("Rounds 0, 1")

@@ -126,7 +126,7 @@ def common_adapter(configs: Sequence[Mapping[str, object]], faults: dict[int, st
     texts = {place: _text({_CONFIGS[0]: config}) for place, config in meant.items()}
     (usual, count), *others = Counter(texts.values()).most_common()
     if others and others[0][1] == count:
-        refuse(f"Adapters need the configuration that most of them have, and {count} of {len(configs)} have each of two.")
+        refuse(f"Adapters need the configuration that most have, and {count} of {len(configs)} have each of two.")
     first = next(place for place, text in texts.items() if text == usual)
     for place, text in texts.items():
         if text != usual:
@@ -138,7 +138,8 @@ def too_long(files: Sequence[Path]) -> dict[int, str]:
     """Files that are much longer than most, which are not loaded: a file of holes costs its worker nothing."""
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
     most = (1 << 20) + 64 * sorted(sizes)[len(sizes) // 2]
-    return {place: f"unreadable: it has {size} bytes, far more than most" for place, size in enumerate(sizes) if size > most}
+    long = {place: size for place, size in enumerate(sizes) if size > most}
+    return {place: f"unreadable: it has {size} bytes, far more than most" for place, size in long.items()}
 
 
 def without(arrival: Arrival, faults: Mapping[int, str]) -> Arrival:

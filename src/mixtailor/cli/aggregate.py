@@ -1,12 +1,14 @@
 """``mixtailor aggregate``."""
 
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +19,6 @@ from mixtailor.cli._progress import Readings
 if TYPE_CHECKING:
     from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
-    from mixtailor.lowrank import Adapter
     from mixtailor.rules import Aggregation, Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
@@ -162,6 +163,7 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     from mixtailor.storage.files.formats import SUFFIXES
 
     if len(given) > 1 or not given[0].is_dir() or is_model_folder(given[0]):
+        _refuse_twice(given)
         return list(given)
     folder = given[0]
     for other in others:
@@ -172,6 +174,14 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     if not inside:
         refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
     return inside
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    """Patterns that overlap name a file twice, and f Byzantine workers would count as more."""
+    places = [os.path.abspath(file) for file in files]
+    twice = [file for file, count in Counter(places).items() if count > 1]
+    if twice:
+        refuse(f"{shown(files[places.index(twice[0])])} is given twice. Give one file for each worker.")
 
 
 def _configs(files: Sequence[Path], out: Path) -> "Configs | None":

@@ -99,14 +99,20 @@ class MixTailor(Rule):
                 "MixTailor(rules, entropy=SeededEntropy(seed))."
             )
         if unknown:
-            raise TypeError(f"MixTailor takes no parameter {next(iter(unknown))!r}.")
+            raise TypeError(
+                f"MixTailor takes no parameter {next(iter(unknown))!r}. It takes rules, which have an f each: write "
+                "MixTailor(default_pool(f=2)), with your f."
+            )
         if isinstance(rules, str):
             raise TypeError(
                 f"MixTailor needs a list of rules and got the text {rules!r}. Write make_rule({rules!r}, f=2), with "
                 "your f, or MixTailor(default_pool(f=2))."
             )
         if not isinstance(rules, Iterable):
-            raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
+            raise TypeError(
+                f"MixTailor needs a list of rules and got {type(rules).__name__}. Write MixTailor(default_pool(f=2)), "
+                "with your f."
+            )
         members = tuple(as_rule(rule) for rule in rules)
         for member in members:
             check_inner("MixTailor", member)

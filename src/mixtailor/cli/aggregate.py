@@ -1,12 +1,14 @@
 """``mixtailor aggregate``."""
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +19,6 @@ from mixtailor.cli._progress import Readings
 if TYPE_CHECKING:
     from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
-    from mixtailor.lowrank import Adapter
     from mixtailor.rules import Aggregation, Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
@@ -105,12 +106,12 @@ def command(
         watched = replace(arrival, watch=readings.add)
         names = [path.name for path in files]
         result = chosen.aggregate(watched, workers=names, reference=reference, weights=given, cap=cap, share=share)
+    # A result without what was learnt from its updates, or the other way round, would be half of a round.
+    remember = None if memory is None else partial(chosen.save, memory)  # type: ignore[attr-defined]  # it is a memory
     if configs is None:
-        write(out, result.update, opened.halves)
+        write(out, result.update, opened.halves, remember)
     else:
-        written_folder(out, files[0], configs, lambda path: write(path, result.update, opened.halves))
-    if memory is not None:
-        chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
+        written_folder(out, configs, lambda path: write(path, result.update, opened.halves, remember))
     passes = round(readings.passes, 2)
     _say(result, files, out, as_json, passes)
 
@@ -126,13 +127,16 @@ def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool,
 
 
 def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
-    from mixtailor.cli._folders import check_folder_out, complete_folder
+    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, too_long
     from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
 
     check_folder_out(out)
     adapters: list[Adapter] = []
-    faults: dict[int, str] = {}
+    faults = too_long([folder / "adapter_model.safetensors" for folder in folders])
     for place, folder in enumerate(folders):
+        if place in faults:
+            adapters.append(Adapter({}, {}))
+            continue
         try:
             adapters.append(read_adapter(folder))
         except ValueError as fault:
@@ -140,22 +144,12 @@ def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path)
             faults[place] = str(fault).rstrip(".")
     if len(faults) == len(folders):
         refuse(f"None of these {len(folders)} folders can be read. The first: {faults[0]}.")
-    config = _common_config(adapters, faults)
+    config = common_adapter([each.config for each in adapters], faults)
     names, layers = [path.name for path in folders], [each.layers for each in adapters]
     result = aggregate_low_rank(rule, layers, workers=names, rank=rank or None, faults=faults)
     with complete_folder(out) as folder:
         write_adapter(folder, result.update, config)
     return result
-
-
-def _common_config(adapters: "Sequence[Adapter]", faults: dict[int, str]) -> "Mapping[str, Any]":
-    """The configuration of the first adapter for the model that most are for; those for another are faulty."""
-    models = [each.config.get("base_model_name_or_path") for each in adapters]
-    (most, _), *_ = Counter(str(model) for place, model in enumerate(models) if place not in faults).most_common()
-    for place, model in enumerate(models):
-        if str(model) != most:
-            faults.setdefault(place, f"for the model {shown(model)}, where most are for {shown(most)}")
-    return next(each.config for place, each in enumerate(adapters) if place not in faults)
 
 
 def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
@@ -169,6 +163,7 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     from mixtailor.storage.files.formats import SUFFIXES
 
     if len(given) > 1 or not given[0].is_dir() or is_model_folder(given[0]):
+        _refuse_twice(given)
         return list(given)
     folder = given[0]
     for other in others:
@@ -179,6 +174,14 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     if not inside:
         refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
     return inside
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    """Patterns that overlap name a file twice, and f Byzantine workers would count as more."""
+    places = [os.path.abspath(file) for file in files]
+    twice = [file for file, count in Counter(places).items() if count > 1]
+    if twice:
+        refuse(f"{shown(files[places.index(twice[0])])} is given twice. Give one file for each worker.")
 
 
 def _configs(files: Sequence[Path], out: Path) -> "Configs | None":

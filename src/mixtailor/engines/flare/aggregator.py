@@ -30,6 +30,7 @@ from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.mixing.registry import make_rule
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
+from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 
 __all__ = ["RobustAggregator"]
 
@@ -106,6 +107,8 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
         self.claims_cap, self.most_claimed, self.memory, self.audit = claims_cap, most_claimed, memory, audit
         self._rule = make_rule(rule, f=f)
         warn_not_robust(self._rule)
+        if rows_for(self._rule, f) == NEVER:  # no round would ever change the model
+            check_tolerates(self._rule, f, NEVER)
         if memory is not None and not isinstance(self._rule, Memory):
             refuse(f"memory= needs a rule that remembers, and {self._rule!r} does not. Give rule='recommended'.")
         if audit is not None and _pool(self._rule) is None:

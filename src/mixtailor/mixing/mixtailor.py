@@ -106,7 +106,10 @@ class MixTailor(Rule):
                 "your f, or MixTailor(default_pool(f=2))."
             )
         if not isinstance(rules, Iterable):
-            raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
+            raise TypeError(
+                f"MixTailor needs a list of rules and got {type(rules).__name__}. Write them in "
+                "brackets: MixTailor([...])."
+            )
         members = tuple(as_rule(rule) for rule in rules)
         for member in members:
             check_inner("MixTailor", member)

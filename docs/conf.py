@@ -25,6 +25,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "nu
 exclude_patterns = ["_templates"]
 templates_path = ["_templates"]
 
+default_role = "code"  # `names` in docstrings
+
 html_theme = "furo"
 html_title = "mixtailor"
 html_static_path = ["_static"]
@@ -121,7 +123,15 @@ def formulas(text: str) -> str:
     """Formulas and diagrams as the hosting site writes them, in Sphinx's words."""
     text = re.sub(r"\$`([^`]+)`\$", r"{math}`\1`", text)
     text = re.sub(r"\n\n+```$", "\n```", text, flags=re.MULTILINE)  # doctest needs the empty line, readers do not
-    return text.replace("```math\n", "```{math}\n").replace("```mermaid\n", "```text\n")
+    text = re.sub(r"^```mermaid\n\w+ \w+\n(.*?)^```$", diagram, text, flags=re.DOTALL | re.MULTILINE)
+    return text.replace("```math\n", "```{math}\n")
+
+
+def diagram(found: "re.Match[str]") -> str:
+    """Boxes and arrows as words and arrows, which need no script and no renderer."""
+    named = re.sub(r'\w+\["([^"]+)"\]', r"\1", found[1])
+    lines = [line.strip().replace(" --> ", " → ").replace(" & ", ", ") for line in named.splitlines()]
+    return "```text\n" + "\n".join(lines) + "\n```"
 
 
 CITED = re.compile(r'"([A-Za-z][^"`]{20,}?)"(,\s+[^"`]{2,80}?\b(?:19|20)\d\d\b)(,\s+arXiv[: ][\d.]+)?')

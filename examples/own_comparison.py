@@ -27,9 +27,12 @@ class Opposite(Attack):  # an attack: it describes the f updates of the Byzantin
         return [scene.honest.combine(np.full(scene.honest.n, -self.size / scene.honest.n))] * scene.f
 
 
+def network():  # called once for each seed, so that the same seed has the same initial weights
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
 labels = torch.arange(900) % 3
 inputs = torch.randn(900, 8, generator=torch.Generator().manual_seed(0)) + 2.0 * torch.eye(8)[labels]
-network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
 rules = [near_median, mt.recommended(f=2, n=12), mt.Krum(f=2), mt.Mean()]
 attacks = [Opposite(), Tailored(epsilon=0.1), None]
 found = mt.compare(rules, attacks, data=(inputs, labels), model=network, seeds=2, rounds=60, name="mine")

@@ -42,10 +42,11 @@ def named(item: object) -> str:
     text = repr(item)
     if isinstance(item, MixTailor) and (len(text) > _LONGEST or "<" in text):
         return f"MixTailor ({len(item.rules)} rules)"
-    if isinstance(item, Memory) and len(text) > _LONGEST:
-        first = getattr(item.rule, "rules", (item.rule,))[0]
-        ours = first.f is not None and text == repr(recommended(first.f))
-        return f"recommended(f={first.f})" if ours else f"Memory({named(item.rule)})"
+    if isinstance(item, Memory):
+        f = getattr(getattr(item.rule, "rules", (item.rule,))[0], "f", None)
+        if f is not None and text == repr(recommended(f)):
+            return f"recommended(f={f})"
+        return text if len(text) <= _LONGEST else f"Memory({named(item.rule)})"
     if isinstance(item, RobustTailor):
         return f"RobustTailor ({len(item.pool)} rules)"
     if isinstance(item, Plain):

@@ -33,15 +33,18 @@ def command(
             metavar="FILES",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the result goes, in any of these formats; replaced in one step.")
-    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file to write, in any of these formats.")],
     rule: Annotated[
-        str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum(p=3)'. See: mixtailor rules")
+        str,
+        typer.Option(
+            help="A rule by name, such as krum or 'nnm >> krum(p=3)': see `mixtailor rules`. 'mixtailor' is our pool; "
+            "'recommended', with --memory, is for training, round after round."
+        ),
     ] = "mixtailor",
     f: Annotated[int | None, typer.Option("--f", help="How many of the files may be Byzantine.")] = None,
     base: Annotated[
-        Path | None, typer.Option(help="A base model: differences to it are aggregated and added back.")
+        Path | None,
+        typer.Option(help="A base model: the differences to it are aggregated, and the result is added to it."),
     ] = None,
     reference: Annotated[
         Path | None, typer.Option(help="An update that you trust, for fltrust and centered_clipping.")
@@ -52,8 +55,8 @@ def command(
     memory: Annotated[
         Path | None,
         typer.Option(
-            help="What the server remembers of the workers, by file name: read if it is there, and written afterwards. "
-            "For --rule recommended, round after round. It holds a secret of the server.",
+            help="For --rule recommended: a file for what the server remembers of the workers, by their file names. "
+            "Read if it exists, written afterwards. It contains a secret of the server.",
         ),
     ] = None,
     weights: Annotated[
@@ -61,22 +64,28 @@ def command(
         typer.Option(help="How much each file counts: a JSON object or a .csv of file names and numbers."),
     ] = None,
     cap: Annotated[
-        float | None, typer.Option(help="The most of the whole weight that one file has; the rest is spread.")
+        float | None,
+        typer.Option(
+            help="The largest share of the whole weight that one file may have; the excess is spread over the others."
+        ),
     ] = None,
     share: Annotated[
-        float | None, typer.Option(help="How much of the whole weight may be Byzantine; by default the f heaviest.")
+        float | None,
+        typer.Option(
+            help="How much of the whole weight may be Byzantine; by default the weight of the f heaviest files."
+        ),
     ] = None,
     lora: Annotated[
         int | None,
         typer.Option(
             metavar="RANK",
             help="For folders of LoRA adapters: aggregate the products of their factors, with this rank in the result. "
-            "0 stacks the factors, and loses nothing.",
+            "0 stacks the factors, which is exact.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    """Aggregate files, one per worker, into one. Together they may be larger than memory: they are read in blocks."""
     from mixtailor.cli._folders import without, written_folder
     from mixtailor.cli._weights import read_weights
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help

@@ -111,7 +111,7 @@ class MixTailor(Rule):
         if not isinstance(rules, Iterable):
             raise TypeError(
                 f"MixTailor needs a list of rules and got {type(rules).__name__}. Write MixTailor(default_pool(f=2)), "
-                "with your f."
+                "with your f, or rules in brackets: MixTailor([...])."
             )
         members = tuple(as_rule(rule) for rule in rules)
         for member in members:

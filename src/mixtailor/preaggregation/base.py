@@ -81,6 +81,11 @@ class PreAggregation(Part):
             return Both(self, behind)
         return Chain(self, as_rule(behind))
 
+    def __rrshift__(self, before: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} goes in front of a rule, and {before!r} is in front of it. Write {self!r} >> {before!r}."
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Both(PreAggregation):

@@ -25,7 +25,7 @@ SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, eval
         (lambda: mt.MixTailor([mt.Krum]), "Make a rule of it: Krum(f=2)."),
         (lambda: mt.MixTailor([mt.NNM(f=1)]), "NNM(f=1) >> mixtailor.Comed()"),
         (lambda: mt.MixTailor([Tailored()]), "is neither"),
-        (lambda: mt.MixTailor(mt.Krum(f=2)), "Write them in brackets: MixTailor([...])."),
+        (lambda: mt.MixTailor(mt.Krum(f=2)), "rules in brackets: MixTailor([...])."),
         (lambda: mt.NNM(f=1) >> "krum", "make_rule('krum', f=2)"),
         (lambda: mt.Krum(f=1) >> mt.NNM(f=1), "Write NNM(f=1) >> Krum(f=1)."),
         (lambda: mt.Comed()([nn.Linear(2, 2)] * 3), "give its state_dict()"),

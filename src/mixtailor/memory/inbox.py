@@ -197,6 +197,13 @@ class Inbox:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._rows))
 
+    def __contains__(self, worker: object) -> bool:
+        return str(worker) in self._rows
+
+    def __getitem__(self, worker: object) -> Any:
+        """The row of a worker as the rule is given it: its last update, or the running mean of its updates."""
+        return _opened(self._rows[str(worker)].update)
+
     def __repr__(self) -> str:
         return f"<Inbox of {plural(len(self), 'update')} at version {self.version}, {self.rule!r}>"
 
@@ -272,6 +279,10 @@ class Inbox:
     def last(self, worker: object) -> int:
         """The version of a worker's last update; -1 where it has sent none."""
         return self._last.get(str(worker), -1)
+
+    def fresh(self) -> list[str]:
+        """The workers whose update was not used yet."""
+        return [name for name, row in self._rows.items() if row.fresh]
 
     def stale(self) -> dict[str, int]:
         """How many versions each worker's update is behind the model."""

@@ -82,6 +82,19 @@ def test_what_is_kept_of_a_worker_can_be_read(folder, tmp_path) -> None:
         inbox["w7"]
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_honest_worker_that_is_slow_is_no_suspect(guarded: bool) -> None:
+    """Its one update is in every aggregation: counted each time, it seems to push in one direction."""
+    memory, random = mt.recommended(2), np.random.default_rng(0)
+    inbox = mt.Inbox(mt.Guarded(memory) if guarded else memory)
+    inbox.put("slow", random.normal(size=50), version=0)
+    for version in range(40):
+        for worker in range(8):
+            inbox.put(worker, random.normal(size=50) if worker else np.ones(50), version=version)
+        inbox.aggregate(mt.Kept(8))
+    assert memory.suspects() == ["0"], "the steady push of worker 0 is still seen"
+
+
 def test_staleness_goes_into_the_weights() -> None:
     inbox = filled(mt.Mean(), n=2, staleness=1.0)
     inbox.aggregate(mt.Fresh(2))

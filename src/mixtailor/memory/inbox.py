@@ -266,6 +266,8 @@ class Inbox:
             behind = np.array([self._version - self._rows[name].version for name in names], np.float64)
             if self.staleness and behind.any():
                 request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
+            if isinstance(self.rule, Keeping):
+                self.rule.repeated([name for name in names if not self._rows[name].fresh])
             result = self.rule.aggregate([self._rows[name].update for name in names], **request)
             if result.update is not None:
                 for name in names:

@@ -79,8 +79,8 @@ class Memory(Keeping):
     come and go. What is known of a worker that is absent does not change. A newcomer has not deviated so far. It gains
     nothing by that, since whoever is quieter than the median counts as being at the median; it is judged by this
     round's updates. Byzantine workers that change their names every round are therefore judged by single rounds, as
-    without a memory. An update that is aggregated again, as `Kept` of an `Inbox` does, counts once for `suspects`: counted
-    in every call, honest workers that are slow were named.
+    without a memory. An update that is aggregated again, as `Kept` of an `Inbox` does, counts once for `suspects`:
+    counted in every call, honest workers that are slow were named.
 
     The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
     absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`

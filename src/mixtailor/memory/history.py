@@ -140,7 +140,7 @@ class Recall:
         self._sketches = self._means = self.lengths = self.widest = np.zeros(0)
         self._weights: Floats | None = None
 
-    def views(self, sketches: Floats, received: Sequence[int], d: int) -> Floats:
+    def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
         """The view of this round and those of the time scales that tell more, V x n x n."""
         self.history.check_length(d)
         self._d = d
@@ -150,9 +150,9 @@ class Recall:
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         means = decays * self._means + (1.0 - decays) * now
-        found = np.stack([view_of(now), *(view_of(scale) for scale in means)])
+        found = np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in means)])
         self.lengths = np.einsum("vii->vi", found).max(axis=0)
-        kept, self.widest = telling(found)
+        kept, self.widest = telling(found, mass)
         return kept
 
     def decided(self, weights: Floats) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from mixtailor._checks import refuse
 from mixtailor.intake import Arrival
 from mixtailor.kernels.selection import median
+from mixtailor.kernels.weighted import median_of
 from mixtailor.memory.history import Recall
 from mixtailor.memory.views import embedded
 from mixtailor.mixing import MixTailor
@@ -17,6 +18,7 @@ from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.bounded import Bounded
 from mixtailor.rules.part import walk
 from mixtailor.rules.request import Request
+from mixtailor.rules.weighting import Weighting
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
 
@@ -47,6 +49,12 @@ class Around(Rule):
     def needs(self) -> str:
         return self.rule.needs()
 
+    def takes_weights(self) -> bool:
+        return True  # where the rule inside does, which is asked as well
+
+    def check_share(self, n: int, share: float) -> None:
+        self.rule.check_share(n, share)
+
 
 @final
 @dataclass(frozen=True, repr=False)
@@ -63,18 +71,25 @@ class Remembering(Around):
         return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
 
     def decide(self, updates: Updates) -> Point:
+        return self._decided(updates, None)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return self._decided(updates, weighting)
+
+    def _decided(self, updates: Updates, weighting: Weighting | None) -> Point:
+        mass = None if weighting is None else weighting.mass
         lengths = updates.norms()
-        factors = clip_factors(lengths, median(lengths))
+        factors = clip_factors(lengths, median(lengths) if mass is None else median_of(lengths, mass))
         history = self.recall.history
         history.settle(updates.reader.group)
         sketches = updates.sketch(history.key, history.size)
         sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
-        views = self.recall.views(sketches, rows, updates.d)
+        views = self.recall.views(sketches, rows, updates.d, mass)
         call = Call(updates.random, views=views)
         seen = Updates.of(Matrix.of(embedded(self.recall.widest)), call)
-        point = self.rule.decide(seen)
+        point = self.rule.decide(seen) if weighting is None else self.rule.decide_weighted(seen, weighting)
         weights = _weights_of(point)
         if weights is None:
             _refuse_rule(self.rule)

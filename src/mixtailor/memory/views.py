@@ -4,6 +4,7 @@ import numpy as np
 
 from mixtailor._types import Floats
 from mixtailor.kernels.selection import median
+from mixtailor.kernels.weighted import median_of
 from mixtailor.rules._spectra import largest_spread
 
 __all__ = ["embedded", "telling", "view_of"]
@@ -13,8 +14,10 @@ __all__ = ["embedded", "telling", "view_of"]
 _MORE = 1.3
 
 
-def view_of(sketches: Floats) -> Floats:
+def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
     """Inner products about the mean, with the median squared length as the unit, and nobody quieter than that.
+
+    With a mass for each worker, mean and median are by mass.
 
     A diagonal entry below the median is raised to it, as if noise of its own had been added to that worker. Otherwise a
     few identical updates close to the mean would have the least spread of all subsets, and take all the weight.
@@ -30,9 +33,9 @@ def view_of(sketches: Floats) -> Floats:
     # By a power of two, which rounds nothing: the squares of 1e200 would overflow, and those of 1e-200 vanish.
     _, exponent = np.frexp(np.abs(sketches).max(initial=0.0))
     small = np.ldexp(sketches, -exponent)
-    centred = small - small.mean(axis=0)
+    centred = small - (small.mean(axis=0) if mass is None else mass @ small / mass.sum())
     products: Floats = centred @ centred.T
-    unit = median(np.diag(products))
+    unit = median(np.diag(products)) if mass is None else median_of(np.diag(products), mass)
     if unit <= 0.0:  # half of the workers are at the mean: those that are not stand out without limit
         unit = float(np.diag(products).max()) or 1.0
     products /= unit
@@ -41,7 +44,7 @@ def view_of(sketches: Floats) -> Floats:
     return products
 
 
-def telling(views: Floats) -> tuple[Floats, Floats]:
+def telling(views: Floats, mass: Floats | None = None) -> tuple[Floats, Floats]:
     """The views that a filter should look at, and the view in which workers spread most.
 
     Where workers have no steady habits, remembered deviations are noise, and to filter by them would protect whoever
@@ -58,7 +61,8 @@ def telling(views: Floats) -> tuple[Floats, Floats]:
     >>> len(kept), bool((widest == steady).all())
     (2, True)
     """
-    spreads = np.array([largest_spread(view, np.ones(len(view))).eigenvalue for view in views])
+    mass = np.ones(views.shape[-1]) if mass is None else mass
+    spreads = np.array([largest_spread(view, mass).eigenvalue for view in views])
     counts = spreads > _MORE * spreads[0]
     counts[0] = True
     return views[counts], views[int(spreads.argmax())]

@@ -55,7 +55,7 @@ def largest_spread(products: Floats, weights: Floats, start: Floats | None = Non
     return Spread(eigenvalue, projections, float(share @ projections), vector)
 
 
-def filtered(views: Floats, f: int) -> tuple[Floats, int]:
+def filtered(views: Floats, f: float, mass: Floats | None = None) -> tuple[Floats, int]:
     """The weights in [0, 1] that the covariance-bound agnostic filter leaves, and the number of its iterations.
 
     Parameters
@@ -63,27 +63,31 @@ def filtered(views: Floats, f: int) -> tuple[Floats, int]:
     views : array
         Inner products of the rows, V x n x n. Each iteration looks at the view whose top eigenvalue is largest, and
         the weights are taken at which that eigenvalue was least; with one view, this is CAF.
-    f : int
-        How many rows may be Byzantine: the weights keep a sum of about n - 2f.
+    f : int or float
+        How many rows may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
+    mass : array, optional
+        How much each row counts, of mean 1; as so many equal rows would.
     """
     n = views.shape[-1]
-    weights = np.ones(n)
+    mass = np.ones(n) if mass is None else mass
+    weights = np.where(mass > 0.0, 1.0, 0.0)
     best, least, iterations = weights, np.inf, 0
     starts: list[Floats | None] = [None] * len(views)
     while True:
-        spreads = [largest_spread(view, weights, start) for view, start in zip(views, starts, strict=True)]
+        held = weights * mass
+        spreads = [largest_spread(view, held, start) for view, start in zip(views, starts, strict=True)]
         starts = [found.vector for found in spreads]
         spread = max(spreads, key=lambda found: found.eigenvalue)
         if spread.eigenvalue < least:
             best, least = weights, spread.eigenvalue
-        deviations = np.where(weights > 0.0, spread.deviations, 0.0)
-        if weights.sum() <= n - 2 * f or deviations.max() == 0.0:
+        deviations = np.where(held > 0.0, spread.deviations, 0.0)
+        if held.sum() <= n - 2 * f or deviations.max() == 0.0:
             return best, iterations
         iterations += 1
         weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
         # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might. Equal rows
         # deviate equally, by rounding alone, and would all lose their weight at once.
-        if not weights.any() or weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
+        if not weights.any() or (weights * mass).sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
             return best, iterations
 
 

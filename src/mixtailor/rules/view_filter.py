@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.base import Rule
-from mixtailor.rules.caf import CAF
+from mixtailor.rules.caf import CAF, combined_by_mass
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["ViewFilter"]
@@ -66,3 +67,12 @@ class ViewFilter(Rule):
             return CAF(self.f).decide(updates)
         weights, iterations = filtered(views, self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        views = updates.views
+        if views is None:
+            return CAF(self.f).decide_weighted(updates, weighting)
+        return combined_by_mass(updates, views, weighting)

@@ -105,10 +105,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
         if not reader.arrival.base:
             return cls(reader, None, reader, call)
-        n, rows, scales = reader.n - 1, Differences(reader), reader.arrival.scales
-        if scales is None:
-            return cls(reader, None, rows, call, places=np.arange(n))
-        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
+        return cls(reader, None, Differences(reader), call, places=np.arange(reader.n - 1))
 
     # What this view is made of.
 

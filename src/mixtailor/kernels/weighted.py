@@ -8,7 +8,7 @@ from mixtailor._types import Floats, Integers
 from mixtailor.kernels._numba import kernel, run_at
 from mixtailor.kernels.selection import ranked
 
-__all__ = ["kept_by_rank", "median", "median_of", "medoid", "trimmed_mean"]
+__all__ = ["at_half", "kept_by_rank", "median", "median_of", "medoid", "trimmed_mean"]
 
 
 @kernel
@@ -89,8 +89,13 @@ def median_of(values: Floats, mass: Floats) -> float:
     5.5
     """
     order = np.argsort(values, kind="stable")
-    below, total = 2 * np.cumsum(mass[order]), mass.sum()
-    low, high = (values[order[min(int(np.argmax(past)), len(order) - 1)]] for past in (below >= total, below > total))
+    return at_half(values, order, np.cumsum(mass[order]))
+
+
+def at_half(values: Floats, order: Integers, held: Floats) -> float:
+    """As `median_of`, of values whose order is known, and how much mass there is up to each of them."""
+    half, last = held[-1] / 2, len(order) - 1
+    low, high = (values[order[min(int(held.searchsorted(half, side)), last)]] for side in ("left", "right"))
     return float(low / 2 + high / 2)
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor._types import Floats
 from mixtailor.intake import Arrival
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.weighted import median_of
@@ -21,6 +22,7 @@ from mixtailor.rules.request import Request
 from mixtailor.rules.weighting import Weighting
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
+from mixtailor.updates.numbers import NeedsCoordinates, apart, distances_of
 
 __all__ = ["Around", "Remembering", "check_combines"]
 
@@ -87,9 +89,7 @@ class Remembering(Around):
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
         views = self.recall.views(sketches, rows, updates.d, mass)
-        call = Call(updates.random, views=views)
-        seen = Updates.of(Matrix.of(embedded(self.recall.widest)), call)
-        point = self.rule.decide(seen) if weighting is None else self.rule.decide_weighted(seen, weighting)
+        point = _on_view(self.rule, self.recall.widest, updates.call.seeing(views), weighting)
         weights = _weights_of(point)
         if weights is None:
             _refuse_rule(self.rule)
@@ -101,6 +101,18 @@ class Remembering(Around):
             facts["suspects"] = tuple(rows[row] for row in np.nonzero(hostile)[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
         return clipped.combine(weights, **facts)
+
+
+def _on_view(rule: Rule, view: Floats, call: Call, weighting: Weighting | None = None) -> Point:
+    """What a rule makes of rows that have these inner products. Most query distances; for others, rows are made."""
+
+    def decide(updates: Updates) -> Point:
+        return rule.decide(updates) if weighting is None else rule.decide_weighted(updates, weighting)
+
+    try:
+        return decide(apart(distances_of(view), call))
+    except NeedsCoordinates:
+        return decide(Updates.of(Matrix.of(embedded(view)), call))
 
 
 def _weights_of(point: Point) -> Any:
@@ -115,8 +127,8 @@ def check_combines(rule: Rule) -> None:
     for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
         tried = member if not member.declared_f() else member.with_f(1)  # the kind of rule matters, not its f
         n = max(tried.min_rows(), 3)
-        seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
-        if _weights_of(tried.decide(seen)) is None:
+        point = _on_view(tried, np.eye(n), Call(np.random.default_rng(0), views=np.eye(n)[None]))
+        if _weights_of(point) is None:
             _refuse_rule(member)
 
 

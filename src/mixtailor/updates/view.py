@@ -63,6 +63,10 @@ class Call:
     def random(self, random: np.random.Generator) -> None:
         self._random = random
 
+    def seeing(self, views: Floats) -> "Call":
+        """The same randomness, with what a memory says."""
+        return Call(self._random, views=views)
+
 
 class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` is the one final class
     """n rows of d coordinates, as combinations of the rows of a basis, by index or by weights.

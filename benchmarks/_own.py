@@ -33,7 +33,7 @@ SEARCHED = ("MDA", "SMEA", "CAF")
 ALONE = (*SEARCHED, "DnC")
 CHAINED = ("Krum", "MultiKrum", "GeometricMedian", "Comed", "TrimmedMean", "Meamed", "Krum p=3")
 POOL = tuple(range(64))
-REMEMBERED = ("ViewFilter", "NNM >> GeometricMedian")
+REMEMBERED = ("ViewFilter", "DistanceFilter")
 
 
 @dataclass(frozen=True)

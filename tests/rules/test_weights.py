@@ -22,7 +22,7 @@ def test_which_rules_take_weights() -> None:
     """No rule of which this page says that it takes weights is left out by accident."""
     kinds = {type(rule) for rule in WEIGHTED}
     named = {mt.Mean, mt.Comed, mt.TrimmedMean, mt.GeometricMedian, mt.Krum, mt.MultiKrum, mt.MixTailor}
-    assert {*named, mt.CTMA, mt.Sketched, mt.CAF, mt.ViewFilter} <= kinds
+    assert {*named, mt.CTMA, mt.Sketched, mt.CAF, mt.ViewFilter, mt.DistanceFilter} <= kinds
 
 
 @pytest.mark.parametrize("rule", WEIGHTED, ids=repr)
@@ -55,6 +55,8 @@ def test_the_weighted_form_itself_agrees(rule: mt.Rule) -> None:
         mt.Comed(),
         mt.TrimmedMean(0),
         mt.GeometricMedian(),
+        mt.DistanceFilter(),
+        mt.DistanceFilter(p=3),
         mt.CTMA(0),
         mt.CTMA(0, rule=mt.Comed()),
         mt.Sketched(mt.CTMA(0), sketch=64),

@@ -5,8 +5,7 @@ from typing import Literal
 from mixtailor._checks import check_count, check_f, refuse
 from mixtailor.memory.memory import Memory
 from mixtailor.mixing import MixTailor
-from mixtailor.preaggregation import NNM
-from mixtailor.rules import GeometricMedian, ViewFilter
+from mixtailor.rules import DistanceFilter, ViewFilter
 
 __all__ = ["recommended"]
 
@@ -36,7 +35,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     Examples
     --------
     >>> recommended(f=2, n=12)
-    Memory(MixTailor([ViewFilter(f=2), NNM(f=2) >> GeometricMedian()]))
+    Memory(MixTailor([ViewFilter(f=2), DistanceFilter()]))
     """
     if n is not None:
         check_count("recommended", "n", n, 3)
@@ -47,4 +46,4 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     check_f("recommended", f)
     if n is not None and n < 2 * f + 1:
         refuse(f"recommended(f={f}) needs at least {2 * f + 1} workers (n >= 2f + 1) and got n = {n}. Lower f.")
-    return Memory(MixTailor([ViewFilter(f), NNM(f) >> GeometricMedian()]))
+    return Memory(MixTailor([ViewFilter(f), DistanceFilter()]))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor._types import Floats
-from mixtailor.rules._spectra import filtered, products_about_medoid
+from mixtailor.rules._spectra import Filtered, filtered, products_about_medoid
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
 from mixtailor.rules.weighting import Weighting
@@ -79,20 +79,18 @@ class CAF(Rule):
 
     def decide(self, updates: Updates) -> Point:
         products = products_about_medoid(updates)
-        weights, iterations = filtered(products[None], self.f)
+        weights, _, iterations = filtered(products[None], self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)
 
     def takes_weights(self) -> bool:
         return True
 
     def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
-        products = updates.about_weighted_medoid(weighting.mass)[1]
-        return combined_by_mass(updates, products[None], weighting)
+        products, mass = updates.about_weighted_medoid(weighting.mass)[1], weighting.relative
+        return combined_by_mass(updates, filtered(products[None], weighting.share * mass.sum(), mass=mass), mass)
 
 
-def combined_by_mass(updates: Updates, views: Floats, weighting: Weighting) -> Point:
-    """What the filter leaves of updates that count by their mass, in units of the mean mass."""
-    mass = weighting.relative
-    kept, iterations = filtered(views, weighting.share * updates.n, mass)
-    held = kept * mass
-    return updates.combine(held / held.sum(), scores=kept, iterations=iterations)
+def combined_by_mass(updates: Updates, found: Filtered, mass: Floats) -> Point:
+    """What a filter leaves of updates that count by their mass."""
+    held = found.weights * mass
+    return updates.combine(held / held.sum(), scores=found.weights, iterations=found.iterations)

@@ -13,8 +13,8 @@ from mixtailor.rules.part import Part, walk
 __all__ = ["WEIGHTED", "Weighting", "capped", "check_weighted", "refuse_share"]
 
 WEIGHTED = (
-    "Mean, Comed, TrimmedMean, GeometricMedian(), Krum, MultiKrum, CTMA, CAF and ViewFilter have one, and so do rules "
-    "behind NNM that have one."
+    "Mean, Comed, TrimmedMean, GeometricMedian(), Krum, MultiKrum, CTMA, CAF, ViewFilter and DistanceFilter have one, "
+    "and so do rules behind NNM that have one."
 )
 
 
@@ -55,8 +55,8 @@ class Weighting:
 
     @property
     def relative(self) -> Floats:
-        """The mass of each update in units of their mean."""
-        return self.mass * (len(self.mass) / self.total)
+        """The mass of each update in units of the mean of those that have any."""
+        return self.mass * (np.count_nonzero(self.mass) / self.total)
 
     @property
     def total(self) -> float:

@@ -150,7 +150,7 @@ ROWS: tuple[Row, ...] = (
     # Samples of coordinates depend on more than n, so that nothing is taken off.
     Row("DnC", _one("DnC"), 8, None, "DnC", "DnC"),
     *(
-        Row(f"recommended, {rule}", _one(f"recommended, {rule}"), memory=f"recommended, {rule}")
+        Row(f"recommended, {rule}", _one(f"recommended, {rule}"), 10, memory=f"recommended, {rule}")
         for rule in _own.REMEMBERED
     ),
 )

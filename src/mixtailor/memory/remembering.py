@@ -96,8 +96,11 @@ class Remembering(Around):
         self.recall.decided(weights)
         facts = dict(point.facts)
         if self.recall.suspects and updates.n <= _COUNTED:
-            kept = above_noise(views, (updates.n - 1) // 2).weights
+            counted = None if weighting is None else weighting.relative
+            kept = above_noise(views, (updates.n - 1) // 2, counted).weights
             hostile = (kept < 0.5 * kept.max()) | (self.recall.copies > 1.0)
+            if mass is not None:
+                hostile &= mass > 0.0
             facts["suspects"] = tuple(rows[row] for row in np.nonzero(hostile)[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
         return clipped.combine(weights, **facts)

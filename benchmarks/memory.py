@@ -193,7 +193,9 @@ class Remembering:
             if here.any() and name == "filter":
                 weights[here] = view_filter(views[:, here], self.f)
             elif here.any():
-                weights[here] = distance_filter(wide[here]) if name == "distance" else nearest_median(wide[here], self.f)
+                weights[here] = (
+                    distance_filter(wide[here]) if name == "distance" else nearest_median(wide[here], self.f)
+                )
         weights = weights / copies(now)
         weights /= weights.sum(-1, keepdims=True)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)

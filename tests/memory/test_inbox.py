@@ -101,8 +101,9 @@ def test_staleness_goes_into_the_weights() -> None:
     inbox.put("w0", np.full(3, 5.0), version=1)
     result = inbox.aggregate(mt.Kept(1))
     assert result.update == pytest.approx((5.0 + 0.5 * 1.0) / 1.5)
-    with pytest.raises(ValueError, match="needs a rule with weights"):
-        mt.Inbox(mt.recommended(1), staleness=0.5)
+    with pytest.raises(ValueError, match="has no form with weights"):
+        mt.Inbox(mt.Bulyan(1), staleness=0.5)
+    mt.Inbox(mt.recommended(1), staleness=0.5)
 
 
 def test_byzantine_rows_are_named_and_the_model_stays_where_there_are_too_many() -> None:

@@ -429,12 +429,55 @@ def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> N
     assert np.array_equal(memory.state()["means"], before)
 
 
-def test_weights_are_refused_and_teach_nothing() -> None:
-    """Views have no form with weights, not even with equal ones."""
+POOL = [mt.ViewFilter(2), mt.DistanceFilter(), mt.NNM(2) >> mt.GeometricMedian()]
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_equal_weights_change_no_bit_and_no_memory(rule: mt.Rule) -> None:
+    plain, weighted = mt.Memory(rule, key=1), mt.Memory(rule, key=1)
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        updates = random.normal(size=(12, 20))
+        assert np.array_equal(plain(updates), weighted(updates, weights=[17.0] * 12))
+    assert np.array_equal(plain.state()["means"], weighted.state()["means"])
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_what_has_no_weight_has_no_part(rule: mt.Rule) -> None:
+    """Updates of weight 0 are as good as absent: for lengths, views and the rule."""
+    there, absent = mt.Memory(rule, key=1), mt.Memory(rule, key=1)
+    random, mass = np.random.default_rng(0), np.array([1.0, 2.0] * 6 + [0.0, 0.0])
+    for _ in range(5):
+        updates = random.normal(size=(14, 20))
+        updates[12:] *= 1e3
+        found = there(updates, weights=mass, share=0.2)
+        np.testing.assert_allclose(found, absent(updates[:12], weights=mass[:12], share=0.2), atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_a_light_majority_of_steady_attackers_is_found(rule: mt.Rule) -> None:
+    """Seven of twelve push the same way in every round, by as much as others vary, and have 15 % of the weight."""
+    memory, random = mt.Memory(rule, key=1), np.random.default_rng(0)
+    mass = np.array([17.0] * 5 + [15 / 7] * 7)
+    with pytest.warns(UserWarning, match="7 workers look hostile"):
+        for _ in range(40):
+            updates = random.normal(size=(12, 50))
+            updates[5:] = 1.0
+            result = memory.aggregate(updates, weights=mass, share=0.2)
+    assert result.weights is not None and result.weights[5:].sum() < 0.1
+
+
+def test_a_guard_takes_weights_too() -> None:
+    """Around a memory, and alone; a share that no rule of the pool tolerates is refused, and teaches nothing."""
+    updates = np.random.default_rng(0).normal(size=(12, 20))
     memory = mt.recommended(2)
-    with pytest.raises(ValueError, match="has no form with weights"):
-        memory(np.random.default_rng(0).normal(size=(12, 20)), weights=np.ones(12))
-    assert list(memory) == []
+    for rule in (mt.Guarded(memory), mt.Guarded(mt.Comed(), f=2)):
+        assert np.isfinite(rule(updates, weights=np.arange(1.0, 13.0), cap=0.2)).all()
+    assert len(list(memory)) == 12
+    fresh = mt.recommended(2)
+    with pytest.raises(ValueError, match="needs share < 1/2 of the weight"):
+        fresh(updates, weights=[100.0, 100.0] + [1.0] * 10)
+    assert list(fresh) == []
 
 
 def test_nobody_is_suspected_where_all_are_honest() -> None:

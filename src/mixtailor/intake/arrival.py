@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from mixtailor._checks import refuse
-from mixtailor._types import Floats
 from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.rows import Rows
 
@@ -34,8 +33,6 @@ class Arrival:
         From an update from outside (a reference) to a flat vector in the array type of the storage.
     base : bool
         Whether the last row of the storage is a base that updates are differences to.
-    scales : array, optional
-        With a base: a factor for each difference.
     group : Group
         The processes that share the coordinates.
     watch : callable, optional
@@ -53,7 +50,6 @@ class Arrival:
     restore: Callable[[Any, tuple[int, ...]], Any]
     flatten: Callable[[Any], Any]
     base: bool = False
-    scales: Floats | None = None
     group: Group = ALONE
     watch: Callable[[float], None] | None = None
     tensors: bool = False

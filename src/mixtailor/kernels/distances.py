@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import copy, run_at, special_kernel
-from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, places_and_point, rows_and_point, weigh
+from mixtailor.kernels.addresses import call_pairs, pairs_at
+from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, places_and_point, rows_and_point, weigh
 from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.lanes import REGISTER
 from mixtailor.kernels.tiles import PER, fill, places_of, vectors_of
@@ -74,11 +75,12 @@ _UNMIXED = np.zeros((0, 0))
 
 
 @functools.cache
-def _pairs(term: int, mixed: int) -> Callable[..., bool]:
-    @special_kernel(term, mixed)
+def _pairs(mixed: int) -> Callable[..., bool]:
+    @special_kernel(mixed)
     def sums_of_pairs(
-        addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
+        sum_pairs: Any, addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
     ) -> Any:
+        """What is summed is given by the address of a function, so that this is compiled once for all powers."""
         planes, rows = answer.shape[:2]
         run = tile.shape[1] - 8
         finite = True
@@ -96,7 +98,7 @@ def _pairs(term: int, mixed: int) -> Callable[..., bool]:
                     target = tile[i]
                     for c in range(run):
                         target[c] *= factor
-            pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, tile, term)
+            call_pairs(sum_pairs, tile, tile.strides[0], vectors_of(length), answer, rows, p)
         for plane in range(planes):
             for i in range(rows):
                 for j in range(i):
@@ -179,8 +181,8 @@ def pair_sums(
     def ask(term: int, p: float, start: int, length: int) -> Floats:
         places = addresses if start == 0 else addresses + start * like.itemsize
         answer = np.zeros((max(1, term - EVERY), rows, rows))
-        if not _pairs(term, int(mixing is not None))(
-            places, like, length, p, factor, weights, empty_tile(rows), answer
+        if not _pairs(int(mixing is not None))(
+            pairs_at(term, 0), places, like, length, p, factor, weights, empty_tile(rows), answer
         ):
             lost = ~finite_rows(places, like, length)
             if mixing is not None:

@@ -138,7 +138,7 @@ class Recall:
         self._sketches = self._means = self.copies = np.zeros(0)
         self._weights: Floats | None = None
 
-    def views(self, sketches: Floats, received: Sequence[int], d: int) -> Floats:
+    def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
         """The view of this round and those of all time scales, V x n x n."""
         self.history.check_length(d)
         self._d = d
@@ -148,8 +148,8 @@ class Recall:
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         means = decays * self._means + (1.0 - decays) * now
-        self.copies = copies(now)
-        return np.stack([view_of(now), *(view_of(scale) for scale in means)])
+        self.copies = copies(now, mass)
+        return np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in means)])
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""

@@ -4,6 +4,7 @@ import numpy as np
 
 from mixtailor._types import Floats
 from mixtailor.kernels.selection import median
+from mixtailor.kernels.weighted import median_of, reach
 from mixtailor.rules._neighbours import median_distances
 from mixtailor.rules._spectra import largest_spread
 
@@ -14,8 +15,10 @@ __all__ = ["copies", "embedded", "view_of", "widest"]
 _NEAR = 0.25
 
 
-def view_of(sketches: Floats) -> Floats:
+def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
     """Inner products about the mean, with the median squared length as the unit, and nobody quieter than that.
+
+    With a mass for each worker, mean and median are by mass.
 
     A diagonal entry below the median is raised to it, as if noise of its own had been added to that worker. Otherwise a
     few identical updates close to the mean would have the least spread of all subsets, and take all the weight.
@@ -31,9 +34,9 @@ def view_of(sketches: Floats) -> Floats:
     # By a power of two, which rounds nothing: the squares of 1e200 would overflow, and those of 1e-200 vanish.
     _, exponent = np.frexp(np.abs(sketches).max(initial=0.0))
     small = np.ldexp(sketches, -exponent)
-    centred = small - small.mean(axis=0)
+    centred = small - (small.mean(axis=0) if mass is None else mass @ small / mass.sum())
     products: Floats = centred @ centred.T
-    unit = median(np.diag(products))
+    unit = median(np.diag(products)) if mass is None else median_of(np.diag(products), mass)
     if unit <= 0.0:  # half of the workers are at the mean: those that are not stand out without limit
         unit = float(np.diag(products).max()) or 1.0
     products /= unit
@@ -42,7 +45,7 @@ def view_of(sketches: Floats) -> Floats:
     return products
 
 
-def widest(views: Floats) -> Floats:
+def widest(views: Floats, mass: Floats | None = None) -> Floats:
     """The view in which workers spread most.
 
     Examples
@@ -54,12 +57,13 @@ def widest(views: Floats) -> Floats:
     >>> bool((widest(np.stack([noise, steady])) == steady).all())
     True
     """
-    spreads = [largest_spread(view, np.ones(len(view))).eigenvalue for view in views]
+    mass = np.ones(views.shape[-1]) if mass is None else mass
+    spreads = [largest_spread(view, mass).eigenvalue for view in views]
     found: Floats = views[int(np.argmax(spreads))]
     return found
 
 
-def copies(sketches: Floats) -> Floats:
+def copies(sketches: Floats, mass: Floats | None = None) -> Floats:
     """How many workers sent nearly the same update as each, itself included.
 
     Honest updates of one round differ by their workers' data. What is much closer together than is usual among all was
@@ -76,7 +80,11 @@ def copies(sketches: Floats) -> Floats:
     lengths = (centred**2).sum(axis=1)
     squares = np.maximum(lengths[:, None] + lengths[None, :] - 2.0 * (centred @ centred.T), 0.0)
     np.fill_diagonal(squares, 0.0)
-    near = squares < _NEAR * np.sort(median_distances(squares))[len(squares) // 2]
+    if mass is None:
+        usual = np.sort(median_distances(squares))[len(squares) // 2]
+    else:
+        usual = reach(reach(squares, mass)[None], mass)[0]
+    near = squares < _NEAR * usual
     np.fill_diagonal(near, True)
     return near.sum(axis=1).astype(np.float64)
 

@@ -63,7 +63,9 @@ class Filtered(NamedTuple):
     iterations: int
 
 
-def filtered(views: Floats, f: int, levels: Sequence[float] = (), enough: float = 0.0) -> Filtered:
+def filtered(
+    views: Floats, f: float, levels: Sequence[float] = (), enough: float = 0.0, mass: Floats | None = None
+) -> Filtered:
     """The weights that the covariance-bound agnostic filter leaves.
 
     Parameters
@@ -71,33 +73,37 @@ def filtered(views: Floats, f: int, levels: Sequence[float] = (), enough: float 
     views : array
         Inner products of the rows, V x n x n. Each iteration looks at the view whose top eigenvalue is largest, and
         the weights are taken at which that eigenvalue was least; with one view, this is CAF.
-    f : int
-        How many rows may be Byzantine: the weights keep a sum of about n - 2f.
+    f : int or float
+        How many rows may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
     levels : sequence of float
         The unit of each view's eigenvalue; 1 by default.
     enough : float
         The filter stops where the largest eigenvalue, in these units, is no more than this.
+    mass : array, optional
+        How much each row counts, of mean 1; as so many equal rows would.
     """
-    n = views.shape[-1]
     units = levels or [1.0] * len(views)
-    weights = np.ones(n)
+    mass = np.ones(views.shape[-1]) if mass is None else mass
+    n = float(mass.sum())
+    weights = np.where(mass > 0.0, 1.0, 0.0)
     best, least, iterations = weights, np.inf, 0
     starts: list[Floats | None] = [None] * len(views)
     while True:
-        spreads = [largest_spread(view, weights, start) for view, start in zip(views, starts, strict=True)]
+        held = weights * mass
+        spreads = [largest_spread(view, held, start) for view, start in zip(views, starts, strict=True)]
         starts = [found.vector for found in spreads]
         sizes = [_in_units(found.eigenvalue, unit) for found, unit in zip(spreads, units, strict=True)]
         size, spread = max(zip(sizes, spreads, strict=True), key=lambda pair: pair[0])
         if size < least:
             best, least = weights, size
-        deviations = np.where(weights > 0.0, spread.deviations, 0.0)
-        if size <= enough or weights.sum() <= n - 2 * f or deviations.max() == 0.0:
+        deviations = np.where(held > 0.0, spread.deviations, 0.0)
+        if size <= enough or held.sum() <= n - 2 * f or deviations.max() == 0.0:
             return Filtered(best, least, iterations)
         iterations += 1
         weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
         # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might. Equal rows
         # deviate equally, by rounding alone, and would all lose their weight at once.
-        if not weights.any() or weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
+        if not weights.any() or (weights * mass).sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
             return Filtered(best, least, iterations)
 
 

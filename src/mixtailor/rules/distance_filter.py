@@ -6,9 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from mixtailor._checks import check_norm, check_positive, refuse
+from mixtailor.kernels.weighted import reach
 from mixtailor.rules._neighbours import median_distances
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["DistanceFilter"]
@@ -72,3 +74,12 @@ class DistanceFilter(Rule):
         scores = median_distances(updates.distances(self.p)) ** 2
         usual = np.sort(scores)[updates.n // 2]
         return updates.mean(np.nonzero(scores <= self.factor * usual)[0], scores=scores)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        mass = weighting.mass
+        scores = reach(updates.distances(self.p), mass) ** 2
+        kept = np.where(scores <= self.factor * reach(scores[None], mass)[0], mass, 0.0)
+        return updates.combine(kept / kept.sum(), scores=scores)

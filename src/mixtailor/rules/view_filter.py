@@ -6,8 +6,9 @@ from typing import ClassVar
 from mixtailor._types import Floats
 from mixtailor.rules._spectra import Filtered, filtered
 from mixtailor.rules.base import Rule
-from mixtailor.rules.caf import CAF
+from mixtailor.rules.caf import CAF, combined_by_mass
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
 __all__ = ["ViewFilter", "above_noise"]
@@ -78,8 +79,18 @@ class ViewFilter(Rule):
         weights, _, iterations = above_noise(views, self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)
 
+    def takes_weights(self) -> bool:
+        return True
 
-def above_noise(views: Floats, f: int) -> Filtered:
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        views = updates.views
+        if views is None:
+            return CAF(self.f).decide_weighted(updates, weighting)
+        mass = weighting.relative
+        return combined_by_mass(updates, above_noise(views, weighting.share * mass.sum(), mass), mass)
+
+
+def above_noise(views: Floats, f: float, mass: Floats | None = None) -> Filtered:
     """The filter over several views, in units of what it leaves in each of them alone."""
-    levels = [filtered(view[None], f).spread for view in views]
-    return filtered(views, f, levels, _ENOUGH)
+    levels = [filtered(view[None], f, mass=mass).spread for view in views]
+    return filtered(views, f, levels, _ENOUGH, mass)

@@ -17,7 +17,7 @@ from mixtailor.storage.rows import Rows
 from mixtailor.updates.updates import Updates
 from mixtailor.updates.view import Call
 
-__all__ = ["NeedsCoordinates", "Numbers", "seen"]
+__all__ = ["NeedsCoordinates", "Numbers", "apart", "distances_of", "seen"]
 
 # Numbers that were computed in float32, or by fixed-point arithmetic, miss symmetry and definiteness by less than this.
 TOLERANCE = 1e-6
@@ -103,7 +103,7 @@ class Numbers:
             if self.norms is None:
                 self.norms = np.sqrt(np.diag(self.products))
             if 2.0 not in self.distances:
-                self.distances[2.0] = _distances_of(self.products)
+                self.distances[2.0] = distances_of(self.products)
 
     @staticmethod
     def sound(products: Floats) -> None:
@@ -192,6 +192,13 @@ def seen(numbers: Numbers, call: Call | None = None) -> Updates:
     return updates
 
 
+def apart(distances: Floats, call: Call | None = None) -> Updates:
+    """Updates of which the Euclidean distances are known, which are not checked: ours, not a user's."""
+    updates = Updates.of(Unseen(len(distances)), call)
+    updates.basis.learn(2.0, distances)
+    return updates
+
+
 def _needs(what: str) -> NoReturn:
     raise NeedsCoordinates(what)
 
@@ -236,7 +243,8 @@ def _check_symmetric(name: str, matrix: Floats, allowed: Floats) -> None:
         refuse(f"{name} needs a symmetric matrix, and has {matrix[i, j]:g} at {i, j} and {matrix[j, i]:g} at {j, i}.")
 
 
-def _distances_of(products: Floats) -> Floats:
+def distances_of(products: Floats) -> Floats:
+    """The distances between rows that have these inner products."""
     squares = np.diag(products)
     found = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * products, 0.0))
     found.flat[:: len(found) + 1] = 0.0

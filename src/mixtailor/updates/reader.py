@@ -74,8 +74,7 @@ class Reader:
         """A reader of some rows; a base after them stays."""
         storage = self.storage.only([*rows, *range(len(self.received), self.storage.n)])
         received = tuple(self.received[row] for row in rows)
-        scales = None if self.arrival.scales is None else self.arrival.scales[list(rows)]
-        return Reader(replace(self.arrival, storage=storage, received=received, scales=scales))
+        return Reader(replace(self.arrival, storage=storage, received=received))
 
     made = False  # these rows are stored, not computed
 

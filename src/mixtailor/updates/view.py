@@ -63,6 +63,10 @@ class Call:
     def random(self, random: np.random.Generator) -> None:
         self._random = random
 
+    def seeing(self, views: Floats) -> "Call":
+        """The same randomness, with what a memory says."""
+        return Call(self._random, views=views)
+
 
 class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` is the one final class
     """n rows of d coordinates, as combinations of the rows of a basis, by index or by weights.
@@ -105,10 +109,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
         if not reader.arrival.base:
             return cls(reader, None, reader, call)
-        n, rows, scales = reader.n - 1, Differences(reader), reader.arrival.scales
-        if scales is None:
-            return cls(reader, None, rows, call, places=np.arange(n))
-        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
+        return cls(reader, None, Differences(reader), call, places=np.arange(reader.n - 1))
 
     # What this view is made of.
 

@@ -1,4 +1,4 @@
-"""Schedule, Split, Roles, Apart: attacks at chosen times, on shares of the coordinates, by some workers, or with noise."""
+"""Schedule, Split, Roles, Apart: at chosen times, on shares of the coordinates, by some workers, or with noise."""
 
 import itertools
 

@@ -17,7 +17,6 @@ from mixtailor.kernels import tensors
 from mixtailor.rules import Plain
 from mixtailor.storage import device, layers
 from mixtailor.storage import rows as storage_rows
-from mixtailor.storage.files import rows as file_rows
 from mixtailor.testing import Case
 from mixtailor.updates import reader
 
@@ -39,7 +38,7 @@ RULES = _one_of_each()
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
     """Runs are bounded whatever d is; short ones let a small d show it."""
-    for module in (storage_rows, layers, file_rows, device):
+    for module in (storage_rows, layers, device):
         monkeypatch.setattr(module, "RUN_ENTRIES", 1 << 13)
     for module in (storage_rows, layers):
         monkeypatch.setattr(module, "VIEW_ENTRIES", 1 << 13)

@@ -17,14 +17,13 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
+from mixtailor.storage.converted import WHOLE, Converted
 from mixtailor.storage.files.folders import is_model_folder
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import File, FileArray, Unreadable
-from mixtailor.storage.files.rows import FileRows
 from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import WHOLE
 
 __all__ = ["Opened", "open_files", "receive_files"]
 
@@ -141,12 +140,12 @@ def _structure(path: Any) -> Structure:
     return row
 
 
-def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> FileRows:
+def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> Converted:
     kind, sources = leaves.layout.kinds[path], leaves.arrays[path]
     if base is None:
-        return FileRows(sources, kind.dtype, kind.bits)
+        return Converted(sources, kind.dtype, kind.bits)
     # Differences of half precision are kept in float32: rounded to half again, small updates of large weights vanish.
-    return FileRows([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
+    return Converted([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:

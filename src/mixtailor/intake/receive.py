@@ -10,10 +10,10 @@ from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.files import receive_files
 from mixtailor.intake.trees import leaves_of, of_leaves, of_matrix
 from mixtailor.kernels.space import addresses_of
+from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.layers import Matrix, fits
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import ArraySource, Strided
 
 __all__ = ["receive"]
 
@@ -80,5 +80,5 @@ def _receive_matrix(updates: Any) -> Arrival:
         matrix = array.reshape(n, row.size)
         storage = Matrix(matrix, addresses_of(matrix))
     else:
-        storage = Strided([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
+        storage = Converted([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
     return of_matrix(updates, row, storage)

@@ -12,10 +12,10 @@ from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_ar
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
 from mixtailor.intake.layout import CommonStructure, Path, Structure, named, settle, structures_of
+from mixtailor.storage.converted import Converted
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import Strided
 
 __all__ = ["Leaves", "leaves_of", "of_leaves", "of_matrix", "structure_of"]
 
@@ -81,7 +81,7 @@ class Leaves:
         storages = [self._rows(path) for path in self.paths]
         return storages[0] if len(storages) == 1 else Layers(storages, len(self.received))
 
-    def _rows(self, path: Path) -> Matrix | Strided:
+    def _rows(self, path: Path) -> Matrix | Converted:
         kind, column = self.layout.kinds[path], self.arrays[path]
         arrays: list[Array]
         if self.bits is None and is_torch(column[0]) and not kind.bits:

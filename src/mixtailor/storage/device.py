@@ -1,6 +1,6 @@
 """Rows that are torch tensors on a device: a matrix, a list of tensors, or layers of tensors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,8 +16,6 @@ __all__ = ["DeviceRows", "TensorLayer"]
 
 # A device needs more work at a time than the cache of a core holds.
 RUN_ENTRIES = 1 << 21
-# Entries of one row that are moved to the host at once where the bytes of a row are needed.
-_ROW = 1 << 20
 
 
 @final
@@ -144,10 +142,3 @@ class DeviceRows(Rows):
     def copy_row(self, row: int, result: Any) -> None:
         for layer, part in zip(self.layers, [result] if len(self.layers) == 1 else result, strict=True):
             part.copy_(layer.rows[row].reshape(-1))
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        for layer in self.layers:
-            for start in range(0, layer.width, _ROW):
-                part = layer.one(row, start, min(start + _ROW, layer.width)).cpu()
-                values = part.view(torch.int16) if part.dtype == torch.bfloat16 else part
-                yield np.ascontiguousarray(values.resolve_neg().numpy()).view(np.uint8).data

@@ -1,6 +1,6 @@
 """Rows that the kernels read in place: `Matrix`, one layer, and `Layers`, several storages side by side."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -9,9 +9,9 @@ import numpy as np
 from mixtailor._types import Array, Integers
 from mixtailor.kernels import sampling, threads
 from mixtailor.kernels.space import LIKE, NUMBA, Block, Pieces, addresses_of
+from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import KERNEL_TYPES
 from mixtailor.storage.rows import RUN_ENTRIES, VIEW_ENTRIES, Rows, run_width, split
-from mixtailor.storage.strided import ArraySource, Converted, Strided
 
 __all__ = ["Layers", "Matrix", "Sections", "fits", "flat_rows"]
 
@@ -78,14 +78,8 @@ class Matrix(Rows):
     def new(self) -> Any:
         return np.empty(self.d, self.dtype)
 
-    def window(self, result: Any, start: int, stop: int) -> Any:
-        return result[start:stop]
-
     def copy_row(self, row: int, result: Any) -> None:
         result[:] = self.rows[row]
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        return [self.rows[row].view(np.uint8).data]
 
 
 def fits(row: Array) -> bool:
@@ -94,7 +88,9 @@ def fits(row: Array) -> bool:
     return flags.c_contiguous and flags.aligned and row.dtype in KERNEL_TYPES
 
 
-def flat_rows(arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool) -> Matrix | Strided:
+def flat_rows(
+    arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
+) -> Matrix | Converted:
     """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
     for array in arrays:  # as `fits` has it, without a call for each array
         flags = array.flags
@@ -102,7 +98,7 @@ def flat_rows(arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[An
             break
     else:
         return Matrix([array.reshape(-1) for array in arrays])
-    return Strided([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)
+    return Converted([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)
 
 
 @final
@@ -209,10 +205,3 @@ class Layers(Rows):
     def copy_row(self, row: int, result: Any) -> None:
         for layer, part in zip(self.layers, result, strict=True):
             layer.copy_row(row, part)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        for layer in self.layers:
-            yield from layer.row_bytes(row)
-
-    def changed(self) -> Mapping[int, str]:
-        return {row: reason for layer in self.layers for row, reason in layer.changed().items()}

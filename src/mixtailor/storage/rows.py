@@ -1,7 +1,7 @@
 """`Rows`: where updates are stored."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
 from mixtailor._types import Array, Integers
@@ -86,10 +86,8 @@ class Rows(ABC):
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
         """Consecutive ranges of coordinates that cover the span. `rows` is given by a view that copies that many."""
-        start, stop = self.span
-        if rows is None and self.in_place:
-            return split(start, stop, run_width(self.n, RUN_ENTRIES))
-        return split(start, stop, run_width(max(rows or 0, self.n), VIEW_ENTRIES))
+        wide = rows is None and (self.in_place or not self.in_memory)
+        return split(*self.span, run_width(max(rows or 0, self.n), RUN_ENTRIES if wide else VIEW_ENTRIES))
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Any:
@@ -107,18 +105,10 @@ class Rows(ABC):
     def new(self) -> Any:
         """An empty result, flat, in the type of one update."""
 
-    @abstractmethod
     def window(self, result: Any, start: int, stop: int) -> Any:
         """The writable part of a result on a range."""
+        return result[start:stop]
 
     @abstractmethod
     def copy_row(self, row: int, result: Any) -> None:
         """Write one row to the result, bit for bit."""
-
-    @abstractmethod
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        """One row as buffers, in the type it arrived in: what digests are computed from."""
-
-    def changed(self) -> Mapping[int, str]:
-        """Rows that changed while they were read, and what is wrong with each."""
-        return {}

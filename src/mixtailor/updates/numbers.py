@@ -4,7 +4,7 @@
 `NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
@@ -58,14 +58,8 @@ class Unseen(Rows):
     def new(self) -> Any:
         _needs("the coordinates of the updates")
 
-    def window(self, result: Any, start: int, stop: int) -> Any:
-        _needs("the coordinates of the updates")
-
     def copy_row(self, row: int, result: Any) -> None:
         _needs("the coordinates of the updates")
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        _needs("the bytes of the updates, whose digests an audited draw publishes,")
 
 
 @final

@@ -100,7 +100,6 @@ class Reader:
             self.storage.copy_row(row, result)
         except Broken as error:
             raise self._faulty(error.rows, error.reason) from None
-        self.check_changed()
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -194,8 +193,6 @@ class Reader:
             doubt = self.group.sum(np.zeros(0), doubt)[1]
         if doubt:
             self.examine()
-        if not self.storage.in_memory:
-            self.check_changed()
 
     def examine(self) -> None:
         """Search the rows for entries that are not finite, or in float64 beyond what rules can square and sum."""
@@ -214,12 +211,6 @@ class Reader:
 
     def _finite_rows(self, start: int, stop: int) -> Any:
         return self.space.finite_rows(self.storage.block(start, stop))
-
-    def check_changed(self) -> None:
-        """Report the rows that changed while they were read."""
-        changed = self.storage.changed()
-        if changed:
-            raise self._faulty(tuple(changed), next(iter(changed.values())))
 
     def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
         """What to raise for stored rows that prove a fault; without a base there is nothing to go on with."""

@@ -14,6 +14,7 @@ import threading
 import weakref
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -24,8 +25,8 @@ import numpy as np
 from mixtailor._checks import shown
 from mixtailor._types import Array
 from mixtailor.kernels.digests import block_digests
+from mixtailor.storage.converted import Source
 from mixtailor.storage.kinds import Kind, Unfit
-from mixtailor.storage.strided import Source
 
 __all__ = [
     "CHANGED",
@@ -202,16 +203,28 @@ class FileArray(Source):
         Where its first byte is.
     """
 
+    in_memory: ClassVar[bool] = False
+
     def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int) -> None:
         self.file, self.kind, self.offset = file, kind, offset
         self.dtype, self.bits, self.size = dtype, kind.bits, kind.size
+
+    def run(self, start: int, stop: int) -> Array:
+        found = self._run(start, stop)
+        if self.file.changed():
+            raise _Changed
+        return found
+
+    @abstractmethod
+    def _run(self, start: int, stop: int) -> Array:
+        """The coordinates on a range, of whatever the file holds now."""
 
 
 @final
 class PlainArray(FileArray):
     """An array that is in the file as it would be in memory."""
 
-    def run(self, start: int, stop: int) -> Array:
+    def _run(self, start: int, stop: int) -> Array:
         width = self.dtype.itemsize
         return self.file.array(self.offset + start * width, stop - start, self.dtype)
 
@@ -261,7 +274,7 @@ class CompressedArray(FileArray):
         super().__init__(archive.file, kind, dtype, offset)
         self.archive, self.member = archive, member
 
-    def run(self, start: int, stop: int) -> Array:
+    def _run(self, start: int, stop: int) -> Array:
         first, last = (self.offset + place * self.dtype.itemsize for place in (start, stop))
         return np.frombuffer(self.archive.read(self.member, first, last), self.dtype)
 

@@ -25,6 +25,10 @@ class Space(ABC, Generic[B]):
     """
 
     has_panels: ClassVar[bool] = False  # whether it has `range_sums`, `add_pairs` and `listed_sums`, for float32 rows
+    # A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough
+    # to share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
+    run_entries: ClassVar[int] = 1 << 20
+    view_entries: ClassVar[int] = 1 << 17  # views copy a range before they work on it, so theirs are smaller
 
     # Lengths.
 
@@ -65,10 +69,6 @@ class Space(ABC, Generic[B]):
     @abstractmethod
     def point_dots(self, block: B, point: Any) -> Any:
         """Inner products of the rows with a point."""
-
-    @abstractmethod
-    def dot(self, first: Any, second: Any) -> Any:
-        """Inner product of two vectors."""
 
     @abstractmethod
     def sketch(self, block: B, start: int, key: int, size: int) -> Any:
@@ -123,12 +123,8 @@ class Space(ABC, Generic[B]):
         """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
 
     @abstractmethod
-    def rows(self, vectors: list[Any]) -> B:
-        """The block of these rows, given in float64."""
-
-    @abstractmethod
-    def with_origin(self, block: B) -> B:
-        """The block with one more row, of zeros."""
+    def block_of(self, matrix: Any) -> B:
+        """The block of a matrix: a row for each of its rows."""
 
     @abstractmethod
     def take(self, block: B, rows: Integers) -> B:
@@ -139,12 +135,8 @@ class Space(ABC, Generic[B]):
         """Which rows have finite entries only."""
 
     @abstractmethod
-    def matrix(self, block: B) -> Any:
-        """The rows as one new array."""
-
-    @abstractmethod
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        """Matrices of consecutive ranges as one, in the widest of their types."""
+    def matrix(self, blocks: Sequence[B]) -> Any:
+        """The rows of consecutive ranges as one new array, in the widest of their types."""
 
     # Passes.
 

@@ -40,7 +40,7 @@ from mixtailor.kernels.columnwise import (
 )
 from mixtailor.kernels.operations import Space
 
-__all__ = ["LIKE", "NUMBA", "Block", "Numba", "Pieces", "addresses_of", "from_bfloat16", "to_bfloat16"]
+__all__ = ["LIKE", "NUMBA", "Block", "Numba", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
@@ -81,13 +81,6 @@ class Block:
         assert self.mixing is not None
         mixing = np.ascontiguousarray(self.mixing)
         return bool(combinations.mix_run(self.addresses, self.like, 0, self.width, mixing, out))
-
-
-@dataclass(slots=True)
-class Pieces:
-    """A window of a result that lies in several layers."""
-
-    pieces: "list[np.ndarray[Any, Any]]"
 
 
 # The zero-length arrays that tell the kernels the type of the rows.
@@ -200,11 +193,6 @@ class Numba(Space[Block]):
         block = block.plain()
         return products.point_dots(block.addresses, block.like, block.width, point)
 
-    def dot(self, first: Any, second: Any) -> float:
-        # Not numpy's: its own threads, under ours, wait for one another a hundred times longer than a product takes.
-        one = Block.of(np.ascontiguousarray(first, np.float64)[None])
-        return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
-
     def sketch(self, block: Block, start: int, key: int, size: int) -> Floats:
         block = block.plain()
         return sketches.fold(block.addresses, block.like, block.width, start, key, size)
@@ -218,7 +206,7 @@ class Numba(Space[Block]):
         return out.astype(np.float64, copy=False), finite
 
     def columns_into(self, block: Block, statistic: Statistic, out: Any) -> bool:
-        if not isinstance(out, Pieces) and out.dtype == block.like.dtype:
+        if not isinstance(out, list) and out.dtype == block.like.dtype:
             # Mixed rows are rounded to the type of the result first: as accurate as rounding last, and twice as fast.
             return self._statistic(block, statistic, out)
         values, finite = self.columns(block, statistic)
@@ -269,7 +257,7 @@ class Numba(Space[Block]):
         return out, self._combined(block, weights, out)
 
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
-        if not isinstance(out, Pieces) and out.dtype in LIKE:
+        if not isinstance(out, list) and out.dtype in LIKE:
             return self._combined(block, weights, out)
         values, finite = self.combine(block, weights)
         self.store(values, out)
@@ -296,26 +284,13 @@ class Numba(Space[Block]):
             row[:] = vector
         return Block.of(out)
 
-    def rows(self, vectors: list[Any]) -> Block:
-        return Block.of(np.stack(vectors))
-
-    def with_origin(self, block: Block) -> Block:
-        block = block.plain()
-        zeros = np.zeros(block.width, block.like.dtype)
-        addresses = np.append(block.addresses, np.intp(zeros.ctypes.data))
-        return Block(addresses, block.like, block.width, (block.holds, zeros))
+    def block_of(self, matrix: Any) -> Block:
+        return Block.of(matrix)
 
     def take(self, block: Block, rows: Integers) -> Block:
         if block.mixing is not None:
             return Block(block.addresses, block.like, block.width, block.holds, block.mixing[rows])
         return Block(block.addresses[rows], block.like, block.width, block.holds)
-
-    def gather(self, block: Block, out: "np.ndarray[Any, Any]") -> None:
-        """Copy the rows next to each other, into columns of a wider array."""
-        block = block.plain()
-        rows = np.empty((len(block.addresses), block.width), block.like.dtype)
-        combinations.gather(block.addresses, block.like, block.width, rows)
-        out[:] = rows
 
     def finite_rows(self, block: Block) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         block = block.plain()
@@ -334,9 +309,9 @@ class Numba(Space[Block]):
         return np.stack(parts)
 
     def store(self, vector: Any, out: Any) -> None:
-        if isinstance(out, Pieces):
+        if isinstance(out, list):
             at = 0
-            for piece in out.pieces:
+            for piece in out:
                 self.store(vector[at : at + len(piece)], piece)
                 at += len(piece)
         elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
@@ -345,14 +320,16 @@ class Numba(Space[Block]):
             with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there
                 out[:] = vector
 
-    def matrix(self, block: Block) -> Any:
-        block = block.plain()
-        out = np.empty((len(block.addresses), block.width), block.like.dtype)
-        combinations.gather(block.addresses, block.like, block.width, out)
+    def matrix(self, blocks: Sequence[Block]) -> Any:
+        plain, at = [block.plain() for block in blocks], 0
+        wide = np.result_type(*(block.like for block in plain))
+        out = np.empty((len(plain[0].addresses), sum(block.width for block in plain)), wide)
+        for block in plain:
+            rows = np.empty((len(out), block.width), block.like.dtype)
+            combinations.gather(block.addresses, block.like, block.width, rows)
+            out[:, at : at + block.width] = rows
+            at += block.width
         return out
-
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        return np.concatenate(matrices, axis=1)
 
     # Passes.
 

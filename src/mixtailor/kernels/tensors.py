@@ -40,6 +40,8 @@ class Tensors(Space[torch.Tensor]):
     device : torch.device
     """
 
+    run_entries = view_entries = 1 << 21  # a device needs more work at a time than the cache of a core holds
+
     def __init__(self, device: torch.device) -> None:
         self.device = device
         # Apple's devices have no float64; there, sums accumulate in float32.
@@ -89,9 +91,6 @@ class Tensors(Space[torch.Tensor]):
 
     def point_dots(self, block: torch.Tensor, point: Any) -> Any:
         return block.to(self.wide) @ point
-
-    def dot(self, first: Any, second: Any) -> Any:
-        return first @ second
 
     def sketch(self, block: torch.Tensor, start: int, key: int, size: int) -> Any:
         rows, signs, at = block.to(self.wide), np.empty(size), 0
@@ -170,11 +169,9 @@ class Tensors(Space[torch.Tensor]):
         dtype = block.dtype if rounded else self.wide
         return torch.cat([block.to(dtype), *(vector[None].to(dtype) for vector in vectors)])
 
-    def rows(self, vectors: list[Any]) -> torch.Tensor:
-        return torch.stack(vectors)
-
-    def with_origin(self, block: torch.Tensor) -> torch.Tensor:
-        return torch.cat([block, torch.zeros_like(block[:1])])
+    def block_of(self, matrix: Any) -> torch.Tensor:
+        found: torch.Tensor = matrix
+        return found
 
     def take(self, block: torch.Tensor, rows: Integers) -> torch.Tensor:
         return block[self.tensor(rows)]
@@ -205,13 +202,9 @@ class Tensors(Space[torch.Tensor]):
         else:
             out.copy_(vector)
 
-    def matrix(self, block: torch.Tensor) -> Any:
-        wide = torch.float64 if block.dtype == torch.float64 else torch.float32
-        return block.to(wide, copy=True)
-
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        wide = torch.float64 if any(matrix.dtype == torch.float64 for matrix in matrices) else torch.float32
-        return torch.cat([matrix.to(wide) for matrix in matrices], dim=1)
+    def matrix(self, blocks: Sequence[torch.Tensor]) -> Any:
+        wide = torch.float64 if any(block.dtype == torch.float64 for block in blocks) else torch.float32
+        return torch.cat([block.to(wide) for block in blocks], dim=1)
 
     # Passes.
 

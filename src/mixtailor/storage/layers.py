@@ -8,10 +8,10 @@ import numpy as np
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels import sampling, threads
-from mixtailor.kernels.space import LIKE, NUMBA, Block, Pieces, addresses_of
+from mixtailor.kernels.space import LIKE, NUMBA, Block, addresses_of
 from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import KERNEL_TYPES
-from mixtailor.storage.rows import RUN_ENTRIES, VIEW_ENTRIES, Rows, run_width, split
+from mixtailor.storage.rows import Rows, run_width, split
 
 __all__ = ["Layers", "Matrix", "Sections", "fits", "flat_rows"]
 
@@ -54,7 +54,7 @@ class Matrix(Rows):
         return float(np.finfo(self.dtype).max)
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is None and self.n * self.d <= RUN_ENTRIES:
+        if rows is None and self.n * self.d <= self.space.run_entries:
             return [(0, self.d)]
         return super().runs(rows)
 
@@ -154,13 +154,13 @@ class Layers(Rows):
 
     Parameters
     ----------
-    layers : sequence of Matrix or Converted
-        One storage for each layer, in the order of the coordinates.
+    layers : sequence of Rows
+        One storage for each layer, in the order of the coordinates, all of one space.
     """
 
-    def __init__(self, layers: Sequence[Matrix | Converted], n: int) -> None:
+    def __init__(self, layers: Sequence[Rows], n: int) -> None:
         self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
-        self.n, self.d, self.space = n, self.sections.d, NUMBA
+        self.n, self.d, self.space = n, self.sections.d, layers[0].space if layers else NUMBA
         self.single = all(layer.single for layer in layers)
         self.in_memory = all(layer.in_memory for layer in layers)  # type: ignore[misc]  # a class attribute elsewhere
         self.ordered = any(layer.ordered for layer in layers)
@@ -170,21 +170,16 @@ class Layers(Rows):
         return min(layer.largest for layer in self.layers)
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is None and self.n * self.d <= VIEW_ENTRIES:
+        if rows is None and self.n * self.d <= self.space.view_entries:
             return [(0, self.d)]
-        small = run_width(max(rows or 0, self.n), VIEW_ENTRIES)
-        return self.sections.runs(small, small if rows is not None else run_width(self.n, RUN_ENTRIES))
+        small = run_width(max(rows or 0, self.n), self.space.view_entries)
+        return self.sections.runs(small, small if rows is not None else run_width(self.n, self.space.run_entries))
 
-    def block(self, start: int, stop: int) -> Block:
-        pieces = self.sections.pieces(start, stop)
-        if len(pieces) == 1:
-            layer, low, high = pieces[0]
-            return self.layers[layer].block(low, high)
-        out, at = np.empty((self.n, stop - start), np.float32 if self.single else np.float64), 0
-        for layer, low, high in pieces:
-            NUMBA.gather(self.layers[layer].block(low, high), out[:, at : at + high - low])
-            at += high - low
-        return Block.of(out)
+    def block(self, start: int, stop: int) -> Any:
+        blocks = [self.layers[layer].block(low, high) for layer, low, high in self.sections.pieces(start, stop)]
+        if not blocks:
+            return self.layers[0].block(0, 0) if self.layers else Block.of(np.empty((self.n, 0)))
+        return blocks[0] if len(blocks) == 1 else self.space.block_of(self.space.matrix(blocks))
 
     def coordinates(self, which: Integers) -> Array:
         out = np.empty((self.n, len(which)), np.float32 if self.single else np.float64)
@@ -200,7 +195,7 @@ class Layers(Rows):
 
     def window(self, result: Any, start: int, stop: int) -> Any:
         pieces = [result[layer][low:high] for layer, low, high in self.sections.pieces(start, stop)]
-        return pieces[0] if len(pieces) == 1 else Pieces(pieces)
+        return pieces[0] if len(pieces) == 1 else pieces
 
     def copy_row(self, row: int, result: Any) -> None:
         for layer, part in zip(self.layers, result, strict=True):

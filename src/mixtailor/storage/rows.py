@@ -9,12 +9,6 @@ from mixtailor.kernels.operations import Space
 
 __all__ = ["Broken", "Rows", "run_width", "split"]
 
-# A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough to
-# share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
-RUN_ENTRIES = 1 << 20
-# Views copy a range before they work on it, so theirs are smaller.
-VIEW_ENTRIES = 1 << 17
-
 
 @final
 class Broken(Exception):  # a signal to the pass loop, not an error that a user sees
@@ -87,7 +81,8 @@ class Rows(ABC):
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
         """Consecutive ranges of coordinates that cover the span. `rows` is given by a view that copies that many."""
         wide = rows is None and (self.in_place or not self.in_memory)
-        return split(*self.span, run_width(max(rows or 0, self.n), RUN_ENTRIES if wide else VIEW_ENTRIES))
+        entries = self.space.run_entries if wide else self.space.view_entries
+        return split(*self.span, run_width(max(rows or 0, self.n), entries))
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Any:

@@ -398,6 +398,8 @@ class Basis:
             block = self.source.block(start, stop)
             if which is not None:
                 return space.gram_rows(block, about, inverse, which)
-            return space.gram(space.with_origin(block) if origin else block, about, inverse)
+            if origin:
+                block = space.beside(block, [space.zeros(stop - start)], rounded=True)
+            return space.gram(block, about, inverse)
 
         return self.reader.total(query, self.source.runs(), (self.n + 1) * count)

@@ -356,5 +356,5 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
-        blocks = [self.space.matrix(self.source.block(start, stop)) for start, stop in self.source.runs()]
-        return self.reader.group.whole(self.space.joined(blocks))
+        blocks = [self.source.block(start, stop) for start, stop in self.source.runs()]
+        return self.reader.group.whole(self.space.matrix(blocks))

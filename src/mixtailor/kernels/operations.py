@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.panels import PairSums
 
@@ -33,8 +33,8 @@ class Space(ABC, Generic[B]):
     # Lengths.
 
     @abstractmethod
-    def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
-        """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
+    def pair_lengths(self, block: B, powers: Floats) -> Any:
+        """The l_p distances between all rows, (P, k, k)."""
 
     def range_sums(self, block: B, p: float, double: bool) -> Any:
         """Sums of p-th powers of the differences of all pairs i < j: see `mixtailor.kernels.panels`."""

@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels import (
     columns,
     combinations,
@@ -104,20 +104,23 @@ class Numba(Space[Block]):
 
     # Lengths.
 
-    def pair_lengths(self, block: Block, powers: Floats, raw: Flags) -> Floats:
-        if block.mixing is None and block.like.itemsize == 4 and not raw.all():
-            direct = np.array([not kept and norms.has_kernel(p) for p, kept in zip(powers, raw, strict=True)])
+    def pair_lengths(self, block: Block, powers: Floats) -> Floats:
+        single = block.like.itemsize == 4
+        if single and block.mixing is None:
+            direct = np.array([norms.has_kernel(p) for p in powers])
             if direct.all():
                 return norms.pair_norms(block.addresses, block.like, block.width, powers)
             if direct.any():
                 found = np.empty((len(powers), len(block.addresses), len(block.addresses)))
                 found[direct] = norms.pair_norms(block.addresses, block.like, block.width, powers[direct])
-                found[~direct] = self.pair_lengths(block, powers[~direct], raw[~direct])
+                found[~direct] = self.pair_lengths(block, powers[~direct])
                 return found
         sums = distances.pair_sums(block.addresses, block.like, block.width, powers, 1.0, block.mixing)
-        if not raw.all():
-            for place in np.nonzero(~raw & (powers < np.inf))[0]:
-                sums[place] = self._pair_roots(block, sums[place], float(powers[place]))
+        for plane, p in zip(sums, powers.tolist(), strict=True):
+            if p == 2.0 and single:  # squares of differences of float32 numbers never leave float64
+                np.sqrt(plane, out=plane)
+            elif p < np.inf:
+                plane[:] = self._pair_roots(block, plane, p)
         return sums
 
     @staticmethod
@@ -150,34 +153,13 @@ class Numba(Space[Block]):
     def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()
         rows, point = (block.addresses, block.like, block.width), np.ascontiguousarray(point)
-        if block.like.itemsize == 4 and powers.max() < np.inf:
-            return np.stack([norms.point_norms(*rows, point, p) for p in powers.tolist()])
-        sums = distances.point_sums(*rows, point, powers)
-        for place in np.nonzero(powers < np.inf)[0]:
-            sums[place] = self._point_roots(block, point, sums[place], float(powers[place]))
-        return sums
-
-    @staticmethod
-    def _point_roots(block: Block, point: Floats, sums: Floats, p: float) -> Floats:
-        if ((sums >= _TINY) & (sums < np.inf)).all():
-            found: Floats = sums ** (1.0 / p)
-            return found
-        rows = block.addresses, block.like, block.width
-        largest = distances.point_sums(*rows, point, np.array([np.inf]))[0]
-        sound = (largest > 0.0) & (largest < np.inf)
-        units = np.where(sound, largest, 1.0)
-        with np.errstate(over="ignore"):
-            return np.where(sound, units * distances.point_sums_scaled(*rows, point, p, units) ** (1.0 / p), largest)
+        return np.stack([norms.point_norms(*rows, point, p) for p in powers.tolist()])
 
     def combination_lengths(self, block: Block, weights: Floats, p: float) -> Floats:
         block = block.plain()
-        rows = block.addresses, block.like, block.width
-        if block.like.itemsize == 4 and p < np.inf:
-            return norms.combination_norms(*rows, weights, p)
-        sums = distances.combination_sums(*rows, weights, p)
-        if p == np.inf or ((sums >= _TINY) & (sums < np.inf)).all():
-            return sums if p == np.inf else sums ** (1.0 / p)
-        return self._point_roots(block, self.combine(block, weights)[0], sums, p)
+        if p == np.inf:
+            return self.point_lengths(block, self.combine(block, weights)[0], np.array([p]))[0]
+        return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
 
     # Products.
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.columnwise import (
     AroundMedian,
     AroundTrimmed,
@@ -53,25 +53,19 @@ class Tensors(Space[torch.Tensor]):
 
     # Lengths.
 
-    def pair_lengths(self, block: torch.Tensor, powers: Floats, raw: Flags) -> Any:
+    def pair_lengths(self, block: torch.Tensor, powers: Floats) -> Any:
         rows = block.to(self.wide)
         k, width = rows.shape
         step = max(1, _TILE // max(1, k * width))
-        safe = self._safe(block)
+        safe = block.dtype != torch.float64 and self.wide == torch.float64
         parts = []
         for start in range(0, k, step):
             # Each pair once, and each row with itself, where infinity shows as a difference that is not a number.
             gaps = (rows[start : start + step, None] - rows[None, start:]).abs_()
-            found = [
-                _power_sums(gaps, p) if kept else _lengths(gaps, p, safe)
-                for p, kept in zip(powers.tolist(), raw.tolist(), strict=True)
-            ]
-            parts.append(torch.nn.functional.pad(torch.stack(found), (start, 0)))
+            found = torch.stack([_lengths(gaps, p, safe) for p in powers.tolist()])
+            parts.append(torch.nn.functional.pad(found, (start, 0)))
         lengths = torch.cat(parts, dim=1)
         return lengths.triu() + lengths.triu(1).mT
-
-    def _safe(self, block: torch.Tensor) -> bool:
-        return block.dtype != torch.float64 and self.wide == torch.float64
 
     def point_lengths(self, block: torch.Tensor, point: Any, powers: Floats) -> Any:
         gaps = (block.to(self.wide) - point).abs_()

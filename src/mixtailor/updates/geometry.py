@@ -262,7 +262,6 @@ class Basis:
         self.below: Any = source.below if isinstance(source, Beside) else None
         self.points: tuple[Point, ...] = source.points if isinstance(source, Beside) else ()
         self.base, self.origin = base, self.n if base is None else base
-        self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}
         self.geometry = Geometry(self)
         self._norms: dict[float, Floats] = {}
@@ -306,14 +305,12 @@ class Basis:
             sums = pair_sums(self.reader, p, double=True)[0]
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
-        # Squares of differences of float32 numbers never leave float64, so that they can be added as they are.
         n, powers = self.n, np.array(missing)
-        raw = np.array([p == np.inf or (p == 2.0 and self._single) for p in missing])
 
         def query(start: int, stop: int) -> Any:
-            return self.space.pair_lengths(self.source.block(start, stop), powers, raw)
+            return self.space.pair_lengths(self.source.block(start, stop), powers)
 
-        found = self.reader.lengths(query, self.source.runs(), powers, n * n, raw).reshape(-1, n, n)
+        found = self.reader.lengths(query, self.source.runs(), powers, n * n).reshape(-1, n, n)
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
 

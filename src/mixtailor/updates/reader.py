@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
 from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed, WeightedMedian, WeightedTrimmed
 from mixtailor.kernels.norms import added
@@ -152,24 +152,18 @@ class Reader:
             self.examine()
         return values
 
-    def lengths(self, query: Query, runs: Runs, powers: Floats, size: int, raw: Flags | None = None) -> Floats:
-        """The l_p lengths over all coordinates of `size` vectors, (P, size), of which the query gives those on a range.
-
-        Planes that are `raw` are sums of p-th powers in the query's results, and lengths in these; by default none is.
-        """
-        raw = np.zeros(len(powers), np.bool_) if raw is None else raw
+    def lengths(self, query: Query, runs: Runs, powers: Floats, size: int) -> Floats:
+        """The l_p lengths over all coordinates of `size` vectors, (P, size); the query gives those on a range."""
         step, found = max(_LEAST_RUNS, _HELD // max(size * len(powers), 1)), None
         for at in range(0, len(runs), step):
             parts = self.collect(query, runs[at : at + step]).reshape(-1, len(powers), size)
             if found is not None:
                 parts = np.concatenate([found[None], parts])
-            found = parts[0] if len(parts) == 1 else added(parts, powers, raw)
+            found = parts[0] if len(parts) == 1 else added(parts, powers)
         assert found is not None  # there is always one range, though it may be empty
         lengths, doubt = np.asarray(found, np.float64), self._settled()
         if self.group.count > 1:
-            lengths, doubt = self.group.lengths(lengths, powers, raw, doubt)
-        for plane in np.nonzero(raw & (powers < np.inf))[0]:
-            lengths[plane] **= 1.0 / powers[plane]
+            lengths, doubt = self.group.lengths(lengths, powers, doubt)
         if doubt or not (lengths <= _LONGEST).all():
             self.examine()
             lengths = np.where(lengths <= _LARGEST, lengths, _LARGEST)

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import mixtailor as mt
 from mixtailor.intake import receive
 from mixtailor.intake.device import on_device
-from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Sign, Trimmed
+from mixtailor.kernels.columnwise import Around, Median, Sign, Trimmed
 from mixtailor.kernels.tensors import Tensors
 from mixtailor.testing import Case
 from mixtailor.updates import Updates
@@ -109,7 +109,7 @@ def test_all_queries(short_runs) -> None:
                 wider.coordinates(np.array([3, 77, 899])),
                 view.coordinates(np.array([0, 500])),
                 np.asarray(view.at(mixed.columns(Trimmed(1)))),
-                np.asarray(view.at(wider.columns(AroundMedian(5)))),
+                np.asarray(view.at(wider.columns(Around(5)))),
                 np.asarray(view.at(wider.mean())),
                 np.asarray(view.at(point)),
                 np.asarray(mixed.matrix()),
@@ -119,7 +119,7 @@ def test_all_queries(short_runs) -> None:
         np.testing.assert_allclose(ours, dense, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("statistic", [Median(), Trimmed(2), AroundMedian(4), AroundTrimmed(1, 5), Sign()], ids=repr)
+@pytest.mark.parametrize("statistic", [Median(), Trimmed(2), Around(4), Around(5, 1), Sign()], ids=repr)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns(statistic, dtype) -> None:
     """Ties, denormals, zeros of both signs and the largest numbers: as the kernels have them."""

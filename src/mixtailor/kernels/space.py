@@ -16,6 +16,7 @@ import numpy as np
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels import (
     columns,
+    columnwise,
     combinations,
     distances,
     moments,
@@ -25,18 +26,6 @@ from mixtailor.kernels import (
     sketches,
     threads,
     weighted,
-)
-from mixtailor.kernels.columnwise import (
-    AroundMedian,
-    AroundTrimmed,
-    Deviation,
-    Extreme,
-    Median,
-    Sign,
-    Statistic,
-    Trimmed,
-    WeightedMedian,
-    WeightedTrimmed,
 )
 from mixtailor.kernels.operations import Space
 
@@ -181,13 +170,13 @@ class Numba(Space[Block]):
 
     # Vectors.
 
-    def columns(self, block: Block, statistic: Statistic) -> tuple[Any, bool]:
+    def columns(self, block: Block, statistic: columnwise.Statistic) -> tuple[Any, bool]:
         block = block.plain()
         out = np.empty(block.width, block.like.dtype)
         finite = self._statistic(block, statistic, out)
         return out.astype(np.float64, copy=False), finite
 
-    def columns_into(self, block: Block, statistic: Statistic, out: Any) -> bool:
+    def columns_into(self, block: Block, statistic: columnwise.Statistic, out: Any) -> bool:
         if not isinstance(out, list) and out.dtype == block.like.dtype:
             # Mixed rows are rounded to the type of the result first: as accurate as rounding last, and twice as fast.
             return self._statistic(block, statistic, out)
@@ -196,17 +185,15 @@ class Numba(Space[Block]):
         return finite
 
     @staticmethod
-    def _statistic(block: Block, statistic: Statistic, out: Any) -> bool:
+    def _statistic(block: Block, statistic: columnwise.Statistic, out: Any) -> bool:
         rows = block.addresses, block.like, block.width
         match statistic:
-            case Median():
+            case columnwise.Median():
                 return columns.median(*rows, out, block.mixing)
-            case Trimmed(trim):
+            case columnwise.Trimmed(trim):
                 return columns.trimmed_mean(*rows, trim, out, block.mixing)
-            case AroundMedian(keep):
-                return columns.around(*rows, -1, keep, out, block.mixing)
-            case AroundTrimmed(trim, keep):
-                return columns.around(*rows, trim, keep, out, block.mixing)
+            case columnwise.Around(keep, centre):
+                return columns.around(*rows, -1 if centre is None else centre, keep, out, block.mixing)
         if block.mixing is not None:
             plain = block.plain()
             wide = np.empty(block.width)
@@ -215,15 +202,15 @@ class Numba(Space[Block]):
                 out[:] = wide
             return finite
         match statistic:
-            case Sign():
+            case columnwise.Sign():
                 return columns.sign_vote(*rows, out)
-            case Deviation(ddof):
+            case columnwise.Deviation(ddof):
                 return moments.deviation(*rows, ddof, out)
-            case Extreme(largest):
+            case columnwise.Extreme(largest):
                 return moments.extreme(*rows, largest, out)
-            case WeightedMedian(mass):
+            case columnwise.WeightedMedian(mass):
                 return weighted.median(*rows, np.array(mass), out)
-            case WeightedTrimmed(mass, cut):
+            case columnwise.WeightedTrimmed(mass, cut):
                 return weighted.trimmed_mean(*rows, np.array(mass), cut, out)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 

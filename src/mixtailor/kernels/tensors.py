@@ -1,24 +1,13 @@
 """Arithmetic on blocks that are torch tensors, on any device, without a host round trip inside a pass."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from mixtailor._types import Array, Floats, Integers
-from mixtailor.kernels.columnwise import (
-    AroundMedian,
-    AroundTrimmed,
-    Deviation,
-    Extreme,
-    Median,
-    Sign,
-    Statistic,
-    Trimmed,
-    WeightedMedian,
-    WeightedTrimmed,
-)
+from mixtailor.kernels import columnwise
 from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
 
@@ -30,6 +19,8 @@ _TILE = 1 << 21
 
 # Up to this power, sums of differences of float32 numbers stay within float64.
 _SAFE_POWER = 4.0
+
+Weighted: TypeAlias = columnwise.WeightedMedian | columnwise.WeightedTrimmed
 
 
 class Tensors(Space[torch.Tensor]):
@@ -116,24 +107,24 @@ class Tensors(Space[torch.Tensor]):
         parts = out if isinstance(out, list) else [out]
         return torch.stack([part.isfinite().all().to(self.device) for part in parts]).all()
 
-    def columns(self, block: torch.Tensor, statistic: Statistic) -> tuple[Any, Any]:
+    def columns(self, block: torch.Tensor, statistic: columnwise.Statistic) -> tuple[Any, Any]:
         rows = block.to(torch.float64 if block.dtype == torch.float64 else torch.float32)
         # Rounded to the type of the rows: a statistic has the digits of what it was computed from.
         return self._statistic(rows, statistic).to(rows.dtype).to(self.wide), rows.isfinite().all()
 
-    def columns_into(self, block: torch.Tensor, statistic: Statistic, out: Any) -> Any:
+    def columns_into(self, block: torch.Tensor, statistic: columnwise.Statistic, out: Any) -> Any:
         values, finite = self.columns(block, statistic)
         self.store(values, out)
         return finite
 
-    def _statistic(self, rows: torch.Tensor, statistic: Statistic) -> torch.Tensor:
-        if isinstance(statistic, Sign):
+    def _statistic(self, rows: torch.Tensor, statistic: columnwise.Statistic) -> torch.Tensor:
+        if isinstance(statistic, columnwise.Sign):
             return rows.sign().sum(dim=0).sign()
-        if isinstance(statistic, Extreme):
+        if isinstance(statistic, columnwise.Extreme):
             return rows.amax(dim=0) if statistic.largest else rows.amin(dim=0)
-        if isinstance(statistic, Deviation):
+        if isinstance(statistic, columnwise.Deviation):
             return rows.to(self.wide).std(dim=0, correction=statistic.ddof)
-        if isinstance(statistic, (WeightedMedian, WeightedTrimmed)):
+        if isinstance(statistic, Weighted):
             found = rows.sort(dim=0)
             return _weighted(
                 found.values.to(self.wide), self.tensor(statistic.mass, self.wide)[found.indices], statistic
@@ -141,13 +132,13 @@ class Tensors(Space[torch.Tensor]):
         ordered = rows.sort(dim=0).values.to(self.wide)  # no name keeps the indices
         k = len(ordered)
         match statistic:
-            case Median():
+            case columnwise.Median():
                 return _middle(ordered)
-            case Trimmed(trim):
+            case columnwise.Trimmed(trim):
                 return _mean(ordered[trim : k - trim])
-            case AroundMedian(keep):
+            case columnwise.Around(keep, None):
                 return _around(ordered, _middle(ordered), keep)
-            case AroundTrimmed(trim, keep):
+            case columnwise.Around(keep, int(trim)):
                 return _around(ordered, _mean(ordered[trim : k - trim]), keep)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
@@ -243,10 +234,12 @@ def _mean(ordered: torch.Tensor) -> torch.Tensor:
     return torch.where(total.isfinite(), total / k, careful)
 
 
-def _weighted(ordered: torch.Tensor, mass: torch.Tensor, statistic: WeightedMedian | WeightedTrimmed) -> torch.Tensor:
+def _weighted(
+    ordered: torch.Tensor, mass: torch.Tensor, statistic: columnwise.WeightedMedian | columnwise.WeightedTrimmed
+) -> torch.Tensor:
     """A statistic of sorted columns in which each value has a mass; see `mixtailor.kernels.weighted`."""
     below, total = mass.cumsum(dim=0), sum(statistic.mass)
-    if isinstance(statistic, WeightedMedian):
+    if isinstance(statistic, columnwise.WeightedMedian):
         low = ordered.gather(0, (2 * below >= total).int().argmax(dim=0)[None])[0]
         high = ordered.gather(0, (2 * below > total).int().argmax(dim=0)[None])[0]
         return torch.where(low == high, low, low / 2 + high / 2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
-from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed, WeightedMedian, WeightedTrimmed
+from mixtailor.kernels.columnwise import Around, Median, Trimmed, WeightedMedian, WeightedTrimmed
 from mixtailor.kernels.norms import added
 from mixtailor.kernels.space import NUMBA, Block
 from mixtailor.storage.rows import Broken
@@ -33,7 +33,7 @@ _LONGEST = 1e140
 # What no number can say counts as this: it can be squared and summed.
 _LARGEST = 1e150
 # Statistics that move with their column.
-_MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed, WeightedMedian, WeightedTrimmed)
+_MOVING = (Median, Trimmed, Around, WeightedMedian, WeightedTrimmed)
 
 
 @final

@@ -58,7 +58,7 @@ def matrix_on_device(matrix: torch.Tensor, kind: Kind) -> DeviceRows:
 
 def layers_on_device(leaves: Leaves) -> Rows:
     """The storage of n tensors or containers of tensors."""
-    kinds = leaves.layout.kinds
+    kinds = leaves.kinds
     devices = [_device(kinds[path]) for path in leaves.paths]
     # Where layers are on several devices, one that is not the CPU computes.
     where = next((one for one in devices if one.type != "cpu"), devices[0] if devices else torch.device("cpu"))

@@ -82,7 +82,7 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
     bases = {} if base is None else _base_arrays(base, leaves)
-    kinds = {path: _typed(kind, bases.get(path)) for path, kind in leaves.layout.kinds.items()}
+    kinds = {path: _typed(kind, bases.get(path)) for path, kind in leaves.kinds.items()}
     storages = [_rows(leaves, path, bases.get(path)) for path in leaves.paths]
     storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received) + bool(bases))
 
@@ -141,7 +141,7 @@ def _structure(path: Any) -> Structure:
 
 
 def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> Converted:
-    kind, sources = leaves.layout.kinds[path], leaves.arrays[path]
+    kind, sources = leaves.kinds[path], leaves.arrays[path]
     if base is None:
         return Converted(sources, kind.dtype, kind.bits)
     # Differences of half precision are kept in float32: rounded to half again, small updates of large weights vanish.
@@ -165,7 +165,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
         raise ValueError(f"The base needs to be a file that can be read, and {name} is {error}.") from None
     found = {}
     for title in leaves.paths:
-        kind = leaves.layout.kinds[title]
+        kind = leaves.kinds[title]
         shown = f"the array {title[0]!r}" if title else "one array without a name"
         array = known.get(title)
         if array is None:

@@ -52,7 +52,7 @@ def receive(updates: Any) -> Arrival:
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
     leaves, faults = leaves_of(updates)
     for path in leaves.paths:
-        if leaves.layout.kinds[path].elsewhere:
+        if leaves.kinds[path].elsewhere:
             from mixtailor.intake.device import layers_on_device  # loads torch
 
             return of_leaves(updates, leaves, faults, layers_on_device(leaves))

@@ -12,13 +12,14 @@ about the medoid are accumulated from the differences themselves: one more readi
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, Protocol, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
+from mixtailor.updates.numbers import Numbers
 from mixtailor.updates.pairs import FEWEST, SCORED, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
@@ -39,19 +40,6 @@ _MANY = 100
 _FEW_POINTS = 2
 # The smallest length that has an inverse.
 _INVERTIBLE = 1e-300
-
-
-class Known(Protocol):
-    """Numbers between rows that were given from outside: those of `mixtailor.updates.numbers`."""
-
-    distances: dict[float, Floats]
-    norms: Floats | None
-
-    def sound(self, products: Floats) -> None: ...
-    def inner(self) -> Floats: ...
-    def about(self, row: int, *, origin: bool) -> Floats: ...
-    def missing(self, norms: Sequence[float]) -> NoReturn: ...
-    def missing_norms(self) -> NoReturn: ...
 
 
 @final
@@ -267,7 +255,7 @@ class Basis:
         self._norms: dict[float, Floats] = {}
         self._rough: dict[float, Rough] = {}
         self._inner: Floats | None = None
-        self._numbers: Known | None = None
+        self._numbers: Numbers | None = None
 
     def over_received(self, weights: Floats) -> Floats | None:
         """Weights on these rows as weights on the received updates; None if the rows depend on anything else."""
@@ -275,7 +263,7 @@ class Basis:
             return weights[: len(self.reader.received)]
         return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
 
-    def take_numbers(self, numbers: Known) -> None:
+    def take_numbers(self, numbers: Numbers) -> None:
         """Use numbers that are known for all queries, and nothing else."""
         self._numbers = numbers
         for p, lengths in numbers.distances.items():

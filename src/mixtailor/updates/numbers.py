@@ -1,6 +1,6 @@
 """Updates that are known by the numbers between them alone: distances, inner products, norms.
 
-`seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
+`Updates.seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
 `NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
 """
 
@@ -14,10 +14,8 @@ from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.space import NUMBA
 from mixtailor.storage.rows import Rows
-from mixtailor.updates.updates import Updates
-from mixtailor.updates.view import Call
 
-__all__ = ["NeedsCoordinates", "Numbers", "seen"]
+__all__ = ["NeedsCoordinates", "Numbers", "Unseen"]
 
 # Numbers that were computed in float32, or by fixed-point arithmetic, miss symmetry and definiteness by less than this.
 TOLERANCE = 1e-6
@@ -169,21 +167,6 @@ class Numbers:
     def missing_norms() -> NoReturn:
         """Say that lengths are not known."""
         _needs("the norms of the updates (norms=)")
-
-
-def seen(numbers: Numbers, call: Call | None = None) -> Updates:
-    """Updates of which these numbers are known.
-
-    Examples
-    --------
-    >>> from mixtailor import Medoid
-    >>> updates = seen(Numbers({2.0: [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]}))
-    >>> Medoid().decide(updates).weights
-    array([0., 1., 0.])
-    """
-    updates = Updates.of(Unseen(numbers.n), call)
-    updates.basis.take_numbers(numbers)
-    return updates
 
 
 def _needs(what: str) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, final
 import numpy as np
 
 from mixtailor._checks import check_norm, refuse
-from mixtailor._types import Array, Floats, Integers
+from mixtailor._types import Floats
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.space import NUMBA
 from mixtailor.storage.rows import Rows
@@ -44,20 +44,13 @@ class Unseen(Rows):
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
         return [(0, 0)]
 
-    def block(self, start: int, stop: int) -> Any:
-        _needs("the coordinates of the updates")
-
-    def coordinates(self, which: Integers) -> Array:
-        _needs("coordinates of the updates")
-
     def only(self, rows: Sequence[int]) -> "Unseen":
         return Unseen(len(rows))
 
-    def new(self) -> Any:
+    def _unseen(self, *_given: Any) -> NoReturn:
         _needs("the coordinates of the updates")
 
-    def copy_row(self, row: int, result: Any) -> None:
-        _needs("the coordinates of the updates")
+    block = coordinates = new = copy_row = _unseen
 
 
 @final

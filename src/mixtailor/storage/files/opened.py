@@ -9,11 +9,9 @@ import hashlib
 import io
 import os
 import stat
-import struct
 import threading
 import weakref
 import zipfile
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from os import PathLike
@@ -284,16 +282,9 @@ def readable(file: File) -> Iterator[None]:
     """What goes wrong inside an archive, in whatever way, makes the file unreadable."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-        struct.error,
-    ) as error:
+    except Unreadable:
+        raise
+    except Exception as error:  # whatever a damaged archive makes zipfile and zlib stumble over
         raise Unreadable(f"{error} ({file.name})") from None
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernels.blocks import (
     FEW_NORMS,
-    FINITE_NORMS,
     KINDS,
     NORMS,
     TYPES,
@@ -26,6 +25,7 @@ from kernels.blocks import (
 
 from mixtailor.kernels import distances
 from mixtailor.kernels.norms import point_norms
+from mixtailor.kernels.space import NUMBA, Block
 
 a_few_norms = st.lists(st.sampled_from(NORMS), min_size=1, max_size=3, unique=True)
 # Whole norms may be had together, each power from the one before: lists of them up to 16, in any order
@@ -41,14 +41,6 @@ def between(matrix: np.ndarray, p: float) -> naive.Wide:
     for i in range(len(x)):
         sums[i, i:] = sums[i:, i] = naive.power_sums(x[i:] - x[i], p)
     return sums
-
-
-@st.composite
-def listed_pairs(draw: st.DrawFn, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two lists of rows, in any order, repeats and equal ones included."""
-    rng = random(draw)
-    count = draw(st.integers(1, 40))
-    return rng.integers(0, n, count).astype(np.intp), rng.integers(0, n, count).astype(np.intp)
 
 
 @searches(80)
@@ -131,47 +123,16 @@ def test_faulty_rows_show_in_pair_sums(case, norms):
         assert_sums_agree(answer[within], between(given_rows.matrix[sound], p), p, given_rows.tolerance)
 
 
-@searches(50)
-@given(st.data(), rows(max_d=4000), st.sampled_from(FINITE_NORMS))
-def test_pair_sums_scaled(data, given_rows, p):
-    """Divided by a pair's own largest difference, no size over- or underflows, be it denormal or 1e308."""
-    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
-    x = naive.wide(given_rows.matrix)
-    scales = naive.narrow(naive.power_sums(x[first] - x[second], math.inf))
-    scales[scales == 0] = 1.0
-    sums = distances.pair_sums_scaled(*given_rows.block, first, second, p, scales)
-    exact = naive.power_sums((x[first] - x[second]) / scales[:, None], p)
-    assert_sums_agree(sums, exact, p, given_rows.tolerance)
-
-
-@pytest.mark.parametrize("size", [2.0**-1074, 2.0**-1060, 2.0**-149, 1e308])
-def test_scaled_sums_at_the_ends_of_float64(size):
-    """A scale so small that its inverse is infinite still divides, and one so large that its inverse is denormal."""
-    case = Rows(np.array([[0.0] * 9, [size] * 9]))
-    pair = np.array([0], np.intp), np.array([1], np.intp)
-    assert distances.pair_sums_scaled(*case.block, *pair, 3.0, np.array([size])) == pytest.approx([9.0])
-
-
-@searches(50)
-@given(st.data(), rows(max_d=4000))
-def test_pair_maxima(data, given_rows):
-    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
-    x = naive.wide(given_rows.matrix)
-    maxima = distances.pair_maxima(*given_rows.block, first, second)
-    assert_sums_agree(maxima, naive.power_sums(x[first] - x[second], math.inf), math.inf, given_rows.tolerance / 10)
-
-
-@searches(30)
-@given(faulty_rows(), st.sampled_from(FINITE_NORMS))
-def test_faulty_rows_show_in_listed_pairs(case, p):
-    given_rows, faulty = case
-    n = len(given_rows.matrix)
-    first, second = (index.ravel().astype(np.intp) for index in np.indices((n, n)))
-    touched = np.isin(first, faulty) | np.isin(second, faulty)
-    maxima = distances.pair_maxima(*given_rows.block, first, second)
-    assert (np.isfinite(maxima) == ~touched).all()
-    scaled = distances.pair_sums_scaled(*given_rows.block, first, second, p, np.full(n * n, 1e31))
-    assert (np.isfinite(scaled) == ~touched).all()
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.3, 16.0])
+@pytest.mark.parametrize("size", [1e-130, 1e-30, 1.0, 1e30, 1e130])
+def test_lengths_of_pairs_whose_sums_leave_the_range(size, p):
+    """Powers overflow or vanish, lengths do not; equal rows stay equal, and a faulty row spoils no other pair."""
+    x = np.random.default_rng(3).normal(size=(6, 2100)) * size
+    x[4], x[5, 7] = x[1], math.nan
+    (found,) = NUMBA.pair_lengths(Block.of(x), np.array([p]))
+    exact = naive.narrow(np.array([naive.norms(naive.wide(x[:5]) - naive.wide(row), p) for row in x[:5]]))
+    np.testing.assert_allclose(found[:5, :5], exact, rtol=1e-12)
+    assert found[1, 4] == 0.0 and not np.isfinite(found[5]).any()
 
 
 @st.composite

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import copy, run_at, special_kernel
+from mixtailor.kernels._numba import copy, special_kernel
 from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, rows_and_point
 from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.lanes import REGISTER
 from mixtailor.kernels.tiles import PER, fill, vectors_of
 
-__all__ = ["pair_maxima", "pair_sums", "pair_sums_scaled", "point_maxima"]
+__all__ = ["pair_sums", "point_maxima"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -181,43 +181,3 @@ def point_maxima(addresses: Indices, like: NDArray[Any], width: int, point: Floa
     answer = np.zeros((1, addresses.size))
     _points(MAXIMUM)(addresses, like, width, point, np.inf, empty_tile(addresses.size), answer)
     return np.asarray(answer[0])
-
-
-@functools.cache
-def _differences(term: int) -> Callable[..., Floats]:
-    @special_kernel(term)
-    def sums_of_differences(addresses: Any, like: Any, width: Any, first: Any, second: Any, scales: Any, p: Any) -> Any:
-        """Rows `first` minus rows `second`, over their scales."""
-        answer = np.zeros(first.size)
-        total = np.zeros(1)
-        difference = np.zeros((1, RUN))
-        origin = np.zeros(RUN)
-        target = difference[0]
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            for pair in range(first.size):
-                scale = scales[pair]
-                a = run_at(addresses[first[pair]], like, start, length)
-                b = run_at(addresses[second[pair]], like, start, length)
-                for c in range(length):
-                    target[c] = (np.float64(a[c]) - np.float64(b[c])) / scale
-                for c in range(length, RUN):
-                    target[c] = 0.0
-                total[0] = answer[pair]
-                rows_and_point(difference, 0, vectors_of(length), origin, total, 1, p, term)
-                answer[pair] = total[0]
-        return answer
-
-    return sums_of_differences
-
-
-def pair_sums_scaled(
-    addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices, p: float, scales: Floats
-) -> Floats:
-    """``sum (|x_i - x_j| / scale)^p`` for the listed pairs: those whose raw sums left the range of float64."""
-    return _differences(term_of(p))(addresses, like, width, first, second, scales, float(p))
-
-
-def pair_maxima(addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices) -> Floats:
-    """``max |x_i - x_j|`` for the listed pairs."""
-    return _differences(MAXIMUM)(addresses, like, width, first, second, np.ones(first.size), np.inf)

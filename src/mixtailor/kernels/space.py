@@ -112,22 +112,14 @@ class Numba(Space[Block]):
                 plane[:] = self._pair_roots(block, plane, p)
         return sums
 
-    @staticmethod
-    def _pair_roots(block: Block, sums: Floats, p: float) -> Floats:
-        lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1)
+    def _pair_roots(self, block: Block, sums: Floats, p: float) -> Floats:
+        """Sums of p-th powers to lengths. Those that overflowed or vanished are measured again, row by row."""
+        lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1).any(axis=1)
         found: Floats = sums ** (1.0 / p)
         if lost.any():
-            block = block.plain()
-            rows = block.addresses, block.like, block.width
-            first, second = (index.astype(np.intp) for index in np.nonzero(lost))
-            lengths = distances.pair_maxima(*rows, first, second)
-            sound = (lengths > 0.0) & (lengths < np.inf)  # else the rows are equal, or not finite
-            if sound.any():
-                units = lengths[sound]
-                again = distances.pair_sums_scaled(*rows, first[sound], second[sound], p, units)
-                with np.errstate(over="ignore"):
-                    lengths[sound] = units * again ** (1.0 / p)
-            found[first, second] = found[second, first] = lengths
+            rows = np.asarray(self.matrix([block]), np.float64)
+            for row in np.nonzero(lost)[0]:
+                found[row] = found[:, row] = self.point_lengths(block, rows[row], np.array([p]))[0]
         return found
 
     def range_sums(self, block: Block, p: float, double: bool) -> Floats:

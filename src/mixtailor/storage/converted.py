@@ -92,7 +92,7 @@ class Converted(Rows):
         self.sources, self.dtype, self.bits = list(sources), dtype, bits
         self.tile = _DOUBLE if dtype == _DOUBLE else _SINGLE
         self.single, self.ordered = self.tile == _SINGLE, any(source.ordered for source in sources)
-        self.in_memory = all(source.in_memory for source in sources)  # type: ignore[misc]  # a class attribute elsewhere
+        self.in_memory = all(source.in_memory for source in sources)
 
     @property
     def largest(self) -> float:

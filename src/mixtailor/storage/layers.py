@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Matrix(Rows):
         Where the rows begin, if that is known.
     """
 
-    in_place: ClassVar[bool] = True
+    in_place = True
 
     def __init__(self, rows: Sequence[Array] | Array, addresses: Integers | None = None) -> None:
         self.n, self.d = len(rows), len(rows[0])
@@ -162,7 +162,7 @@ class Layers(Rows):
         self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
         self.n, self.d, self.space = n, self.sections.d, layers[0].space if layers else NUMBA
         self.single = all(layer.single for layer in layers)
-        self.in_memory = all(layer.in_memory for layer in layers)  # type: ignore[misc]  # a class attribute elsewhere
+        self.in_memory = all(layer.in_memory for layer in layers)
         self.ordered = any(layer.ordered for layer in layers)
 
     @property

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels.operations import Space
@@ -64,8 +64,8 @@ class Rows(ABC):
     d: int
     space: Space[Any]
     single: bool
-    in_place: ClassVar[bool] = False
-    in_memory: ClassVar[bool] = True
+    in_place: bool = False
+    in_memory: bool = True
     ordered: bool = False
 
     @property

@@ -28,9 +28,7 @@ class Shard(Rows):
     def __init__(self, part: Rows, start: int, d: int, result: Any = None) -> None:
         self.part, self.start, self._result = part, start, result
         self.n, self.d, self.space, self.single = part.n, d, part.space, part.single
-        self.ordered = part.ordered
-        self.in_place = part.in_place  # type: ignore[misc]  # a class attribute elsewhere
-        self.in_memory = part.in_memory  # type: ignore[misc]  # as above
+        self.ordered, self.in_place, self.in_memory = part.ordered, part.in_place, part.in_memory
 
     @property
     def span(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
@@ -30,8 +30,7 @@ class NeedsCoordinates(Exception):  # a signal to the rule's caller, who words i
 class Unseen(Rows):
     """n updates of which nobody here has a coordinate."""
 
-    ordered = True
-    in_memory: ClassVar[bool] = False
+    ordered, in_memory = True, False
 
     def __init__(self, n: int) -> None:
         # More coordinates than a rule would ever sample: a rule that draws some must not mistake these for all.

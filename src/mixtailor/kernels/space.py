@@ -117,6 +117,7 @@ class Numba(Space[Block]):
         lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1).any(axis=1)
         found: Floats = sums ** (1.0 / p)
         if lost.any():
+            block = block.plain()
             rows = np.asarray(self.matrix([block]), np.float64)
             for row in np.nonzero(lost)[0]:
                 found[row] = found[:, row] = self.point_lengths(block, rows[row], np.array([p]))[0]

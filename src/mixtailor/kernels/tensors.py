@@ -234,9 +234,7 @@ def _mean(ordered: torch.Tensor) -> torch.Tensor:
     return torch.where(total.isfinite(), total / k, careful)
 
 
-def _weighted(
-    ordered: torch.Tensor, mass: torch.Tensor, statistic: columnwise.WeightedMedian | columnwise.WeightedTrimmed
-) -> torch.Tensor:
+def _weighted(ordered: torch.Tensor, mass: torch.Tensor, statistic: Weighted) -> torch.Tensor:
     """A statistic of sorted columns in which each value has a mass; see `mixtailor.kernels.weighted`."""
     below, total = mass.cumsum(dim=0), sum(statistic.mass)
     if isinstance(statistic, columnwise.WeightedMedian):

@@ -127,7 +127,8 @@ def _arrival(updates: Sequence[Any], read: Callable[[Any], Source]) -> Arrival:
         except _Wrong as wrong:
             faults[index] = str(wrong)
     if not sound:
-        refuse(f"Updates need the form that was announced, and none of these {len(updates)} has it: {faults}.")
+        why = f"and update 0 is {faults[0]}" if faults else "and there is none"
+        refuse(f"Updates need a sound one among them, {why}.")
     storage = Converted(list(sound.values()), np.dtype(np.float32), False)
 
     def sent(index: int) -> bytes:

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.panels import PairSums
@@ -52,9 +54,9 @@ class Space(ABC, Generic[B]):
     def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
         """The l_p distances of the rows to a point, (P, k)."""
 
-    @abstractmethod
     def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
         """The l_p distances of the rows to their combination by `weights`, (k,)."""
+        return self.point_lengths(block, self.combine(block, weights)[0], np.array([p]))[0]
 
     # Products.
 
@@ -80,9 +82,11 @@ class Space(ABC, Generic[B]):
     def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
         """The statistic of each column in float64, and whether all entries were finite."""
 
-    @abstractmethod
     def columns_into(self, block: B, statistic: Statistic, out: Any) -> Any:
         """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
+        values, finite = self.columns(block, statistic)
+        self.store(values, out)
+        return finite
 
     @abstractmethod
     def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:

@@ -140,7 +140,7 @@ class Numba(Space[Block]):
     def combination_lengths(self, block: Block, weights: Floats, p: float) -> Floats:
         block = block.plain()
         if p == np.inf:
-            return self.point_lengths(block, self.combine(block, weights)[0], np.array([p]))[0]
+            return np.asarray(super().combination_lengths(block, weights, p))
         return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
 
     # Products.
@@ -173,9 +173,7 @@ class Numba(Space[Block]):
         if not isinstance(out, list) and out.dtype == block.like.dtype:
             # Mixed rows are rounded to the type of the result first: as accurate as rounding last, and twice as fast.
             return self._statistic(block, statistic, out)
-        values, finite = self.columns(block, statistic)
-        self.store(values, out)
-        return finite
+        return bool(super().columns_into(block, statistic, out))
 
     @staticmethod
     def _statistic(block: Block, statistic: columnwise.Statistic, out: Any) -> bool:

@@ -62,9 +62,6 @@ class Tensors(Space[torch.Tensor]):
         gaps = (block.to(self.wide) - point).abs_()
         return torch.stack([_lengths(gaps, p, False) for p in powers.tolist()])
 
-    def combination_lengths(self, block: torch.Tensor, weights: Floats, p: float) -> Any:
-        return self.point_lengths(block, self._combined(block, weights), np.array([p]))[0]
-
     # Products.
 
     def gram(self, block: torch.Tensor, about: int, inverse_scales: Floats) -> Any:
@@ -111,11 +108,6 @@ class Tensors(Space[torch.Tensor]):
         rows = block.to(torch.float64 if block.dtype == torch.float64 else torch.float32)
         # Rounded to the type of the rows: a statistic has the digits of what it was computed from.
         return self._statistic(rows, statistic).to(rows.dtype).to(self.wide), rows.isfinite().all()
-
-    def columns_into(self, block: torch.Tensor, statistic: columnwise.Statistic, out: Any) -> Any:
-        values, finite = self.columns(block, statistic)
-        self.store(values, out)
-        return finite
 
     def _statistic(self, rows: torch.Tensor, statistic: columnwise.Statistic) -> torch.Tensor:
         if isinstance(statistic, columnwise.Sign):

@@ -95,7 +95,7 @@ class Numba(Space[Block]):
 
     def pair_lengths(self, block: Block, powers: Floats) -> Floats:
         single = block.like.itemsize == 4
-        if single and block.mixing is None:
+        if single and block.mixing is None and (powers != 2.0).any():
             direct = np.array([norms.has_kernel(p) for p in powers])
             if direct.all():
                 return norms.pair_norms(block.addresses, block.like, block.width, powers)

@@ -46,7 +46,7 @@ class Unseen(Rows):
     def only(self, rows: Sequence[int]) -> "Unseen":
         return Unseen(len(rows))
 
-    def _unseen(self, *_given: Any) -> NoReturn:
+    def _unseen(self, *_given: Any, **_named: Any) -> NoReturn:
         _needs("the coordinates of the updates")
 
     block = coordinates = new = copy_row = _unseen

@@ -202,7 +202,8 @@ def _lengths(gaps: torch.Tensor, p: float, safe: bool) -> torch.Tensor:
     if np.isinf(p):
         return _power_sums(gaps, p)
     if safe and p <= _SAFE_POWER:
-        return _power_sums(gaps, p).pow(1.0 / p)
+        sums = _power_sums(gaps, p)
+        return sums.sqrt() if p == 2.0 else sums.pow(1.0 / p)
     largest = _power_sums(gaps, np.inf)
     units = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
     found = units * _power_sums(gaps / units[..., None], p).pow(1.0 / p)

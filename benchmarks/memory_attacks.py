@@ -275,6 +275,21 @@ def pump(size: float, directions: int = 3) -> Attack:
     return attack
 
 
+def apart(inner: Attack, share: float) -> Attack:
+    """An attack whose updates differ by noise of a share of the honest variance, so that none is a copy of another.
+
+    The noise is mixed of honest deviations, so that it is spread over the coordinates as theirs.
+    """
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        deviations = honest - honest.mean(1)[:, None]
+        mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
+        return np.asarray(inner(honest, b, round, rounds, state, random) + noise)
+
+    return attack
+
+
 def _reach(honest: Array) -> Array:
     """The median distance of honest updates to their mean, by seed."""
     deviations = (honest - honest.mean(1)[:, None]).astype(np.float64)
@@ -324,4 +339,10 @@ ATTACKS: dict[str, Attack] = {
     "shift 0.2": shift(0.2),
     "shift 0.3": shift(0.3),
     "pump": pump(1.2),
+    # By someone who knows that copies share one weight.
+    "shift 0.3, apart": apart(shift(0.3), 0.35),
+    "pump, apart": apart(pump(1.0), 0.35),
+    "ALIE 0.5, apart": apart(alie(0.5), 0.35),
+    "ALIE 1, apart": apart(alie(1.0), 0.35),
+    "drift 1, apart": apart(drift(1.0), 0.35),
 }

@@ -25,7 +25,7 @@ from mixtailor.updates import Point, Updates
 
 __all__ = ["Memory"]
 
-# A worker is suspected while the filter gave it less than half of a full weight in most of about the last ten rounds.
+# A worker is suspected if, in most of about its last ten rounds, the filter took half of its weight or it sent copies.
 _PATIENCE, _SUSPECTED = 0.9, 0.75
 
 
@@ -41,9 +41,11 @@ class Memory(Keeping):
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
-    present deviations, and those of the running means at each time scale a where these spread clearly more. The rule
-    decides from these views alone, and its weights are applied to the clipped updates y of this round. No update is
-    longer than the median, so one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
+    present deviations, and those of the running means at each time scale a. The rule decides from these views alone,
+    and its weights are applied to the clipped updates y of this round. No update is longer than the median, so one
+    round cannot do much harm. Updates that are much closer together than is usual in this round (less than a quarter of
+    the usual squared distance) share the weight of one, so that nobody gains by sending the same from several workers.
+    Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
     ----------
@@ -207,10 +209,11 @@ class Memory(Keeping):
             )
 
     def suspects(self) -> list[str]:
-        """The workers that stood out in most of their last rounds, most suspicious first.
+        """The workers that stood out, or sent copies, in most of their last rounds; most suspicious first.
 
         An estimate, for people to look at: nothing is decided by it. It assumes that fewer than half of the workers are
-        Byzantine, whatever f was declared, and that honest workers draw from similar data.
+        Byzantine, whatever f was declared, and that honest workers draw from similar data. Of workers that send the
+        same update all are named, also one that others have copied.
         """
         with self._mutex:
             order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])

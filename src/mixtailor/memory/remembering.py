@@ -9,14 +9,14 @@ from mixtailor._checks import refuse
 from mixtailor.intake import Arrival
 from mixtailor.kernels.selection import median
 from mixtailor.memory.history import Recall
-from mixtailor.memory.views import embedded
+from mixtailor.memory.views import embedded, widest
 from mixtailor.mixing import MixTailor
 from mixtailor.rules._clip import clip_factors
-from mixtailor.rules._spectra import filtered
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.bounded import Bounded
 from mixtailor.rules.part import walk
 from mixtailor.rules.request import Request
+from mixtailor.rules.view_filter import above_noise
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
 
@@ -24,10 +24,6 @@ __all__ = ["Around", "Remembering", "check_combines"]
 
 # Above this many workers the second filter, which counts suspects, would cost more than the first.
 _COUNTED = 200
-# A suspect's squared length in some view, in medians. Chosen on digits, seeds 0 to 5: without it the filter, which has
-# to remove somebody, named honest workers, with momentum at the workers about as often as Byzantine ones.
-_FAR = 2.0
-
 
 @dataclass(frozen=True, repr=False)
 class Around(Rule):
@@ -73,16 +69,19 @@ class Remembering(Around):
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
         views = self.recall.views(sketches, rows, updates.d)
         call = Call(updates.random, views=views)
-        seen = Updates.of(Matrix.of(embedded(self.recall.widest)), call)
+        seen = Updates.of(Matrix.of(embedded(widest(views))), call)
         point = self.rule.decide(seen)
         weights = _weights_of(point)
         if weights is None:
             _refuse_rule(self.rule)
+        # Copies of one update share the weight of one, so that nobody gains by sending the same from several workers.
+        shared = weights / self.recall.copies
+        weights = shared * (weights.sum() / shared.sum())
         self.recall.decided(weights)
         facts = dict(point.facts)
         if self.recall.suspects and updates.n <= _COUNTED:
-            kept, _ = filtered(views, (updates.n - 1) // 2)
-            hostile = (kept < 0.5 * kept.max()) & (self.recall.lengths > _FAR)
+            kept = above_noise(views, (updates.n - 1) // 2).weights
+            hostile = (kept < 0.5 * kept.max()) | (self.recall.copies > 1.0)
             facts["suspects"] = tuple(rows[row] for row in np.nonzero(hostile)[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
         return clipped.combine(weights, **facts)

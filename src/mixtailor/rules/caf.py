@@ -74,5 +74,5 @@ class CAF(Rule):
 
     def decide(self, updates: Updates) -> Point:
         products = products_about_medoid(updates)
-        weights, iterations = filtered(products[None], self.f)
+        weights, _, iterations = filtered(products[None], self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)

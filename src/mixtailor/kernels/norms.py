@@ -27,7 +27,7 @@ from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at
 from mixtailor.kernels.addresses import call_pair, call_pairs, call_point, pair_at, pairs_at, point_at
 from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
-from mixtailor.kernels.distances import aligned, edges, run_of, term_of
+from mixtailor.kernels.distances import aligned, edges, point_maxima, run_of, term_of
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import PER, places_of, vectors_of
 
@@ -195,7 +195,7 @@ def _scaled_sums_of_pairs(
                         finite = False
                     if not 0.0 < largest < np.inf:
                         break
-                    exponent = math.frexp(largest)[1]
+                    exponent = max(math.frexp(largest)[1], -1000)  # beyond, its inverse would overflow
                 for plane in range(planes):
                     alone[plane] = 0.0
                 scale = math.ldexp(1.0, -exponent)
@@ -292,7 +292,7 @@ def _norms_to_point(
                         total[0, i, 0] = np.nan
                     if not 0.0 < largest < np.inf:
                         break
-                    exponent = math.frexp(largest)[1]
+                    exponent = max(math.frexp(largest)[1], -1000)  # beyond, its inverse would overflow
                 alone[0] = 0.0
                 scale = math.ldexp(1.0, -exponent)
                 call_pair(sum_pair, line.ctypes.data, point.ctypes.data, vectors, alone, scale, p)
@@ -306,12 +306,14 @@ _NONE = np.zeros(0)
 
 
 def point_norms(addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float) -> Floats:
-    """The l_p distances, for a finite p, of float32 rows of any size to a point, a contiguous run of float64."""
+    """The l_p distances of rows of any size to a point, a contiguous run of float64."""
+    if p == np.inf:
+        return point_maxima(addresses, like, width, point)
     return _norms_to(addresses, like, width, point, _NONE, float(p))
 
 
 def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
-    """The l_p distances, for a finite p, of float32 rows of any size to ``sum_j weights_j x_j``, formed in float64.
+    """The l_p distances, for a finite p, of rows of any size to ``sum_j weights_j x_j``, formed in float64.
 
     Rows of weight zero take no part in the combination: they are skipped, not multiplied.
     """
@@ -329,22 +331,12 @@ def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats,
 
 
 @kernel
-def added(parts: Floats, powers: Floats, raw: NDArray[np.bool_]) -> Floats:
-    """Lengths of vectors, of any size, from those of their parts: (R, P, k) to (P, k).
-
-    A plane that is `raw` holds sums of powers, which are added as they are.
-    """
+def added(parts: Floats, powers: Floats) -> Floats:
+    """Lengths of vectors, of any size, from those of their parts: (R, P, k) to (P, k)."""
     runs, planes, count = parts.shape
     total = np.empty((planes, count))
     for plane in range(planes):
         p = powers[plane]
-        for i in range(count):
-            total[plane, i] = parts[0, plane, i]
-        if raw[plane] and p < np.inf:
-            for run in range(1, runs):
-                for i in range(count):
-                    total[plane, i] += parts[run, plane, i]
-            continue
         for i in range(count):
             largest = 0.0
             for run in range(runs):

@@ -22,7 +22,7 @@ from mixtailor.rules.view_filter import above_noise
 from mixtailor.rules.weighting import Weighting
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
-from mixtailor.updates.numbers import NeedsCoordinates, apart, distances_of
+from mixtailor.updates.numbers import NeedsCoordinates, Unseen, distances_of
 
 __all__ = ["Around", "Remembering", "check_combines"]
 
@@ -113,7 +113,9 @@ def _on_view(rule: Rule, view: Floats, call: Call, weighting: Weighting | None =
         return rule.decide(updates) if weighting is None else rule.decide_weighted(updates, weighting)
 
     try:
-        return decide(apart(distances_of(view), call))
+        seen = Updates.of(Unseen(len(view)), call)
+        seen.basis.learn(2.0, distances_of(view))  # not checked: ours, not a user's
+        return decide(seen)
     except NeedsCoordinates:
         return decide(Updates.of(Matrix.of(embedded(view)), call))
 

@@ -144,7 +144,8 @@ class Points:
         return self.reader.storage.runs(self.n)
 
     def block(self, start: int, stop: int) -> Any:
-        return self.reader.space.rows([values(point, start, stop) for point in self.points])
+        space = self.reader.space
+        return space.block_of(space.stack([values(point, start, stop) for point in self.points]))
 
     def coordinates(self, which: Integers) -> Array:
         return np.vstack([coordinates_of(point, which) for point in self.points])

@@ -15,6 +15,7 @@ from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
 from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Points, Taken
 from mixtailor.updates.geometry import Basis
+from mixtailor.updates.numbers import Numbers, Unseen
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Reader, evaluate
 
@@ -104,6 +105,22 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
     def arrived(cls, arrival: Arrival, call: Call | None = None) -> Self:
         """The updates of an arrival whose structure is sound."""
         return cls._of_reader(Reader(arrival), call or Call())
+
+    @classmethod
+    def seen(cls, numbers: Numbers, call: Call | None = None) -> Self:
+        """Updates of which these numbers alone are known.
+
+        Examples
+        --------
+        >>> from mixtailor import Medoid
+        >>> from mixtailor.updates import Updates
+        >>> numbers = Numbers({2.0: [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]})
+        >>> Medoid().decide(Updates.seen(numbers)).weights
+        array([0., 1., 0.])
+        """
+        updates = cls.of(Unseen(numbers.n), call)
+        updates.basis.take_numbers(numbers)
+        return updates
 
     @classmethod
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
@@ -357,5 +374,5 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
-        blocks = [self.space.matrix(self.source.block(start, stop)) for start, stop in self.source.runs()]
-        return self.reader.group.whole(self.space.joined(blocks))
+        blocks = [self.source.block(start, stop) for start, stop in self.source.runs()]
+        return self.reader.group.whole(self.space.matrix(blocks))

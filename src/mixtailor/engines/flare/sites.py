@@ -14,8 +14,8 @@ from mixtailor.engines.flare.models import Model, parts_of, rows_of, whole
 from mixtailor.intake import Arrival
 from mixtailor.intake.arrays import discrete_result
 from mixtailor.intake.digests import digest_of
+from mixtailor.storage.converted import Source
 from mixtailor.storage.kinds import Unfit
-from mixtailor.storage.strided import Source
 
 __all__ = ["Claims", "Collected", "Sent", "collect", "medians"]
 

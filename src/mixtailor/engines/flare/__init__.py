@@ -1,4 +1,4 @@
-"""Rules as an aggregator of NVIDIA FLARE, for its recipes and workflows, and a controller without rounds.
+"""Rules as an aggregator of NVIDIA FLARE, for its recipes and workflows.
 
 The threat model is the first thing to read: see docs/engines/flare.md.
 """
@@ -11,6 +11,5 @@ except ImportError:  # pragma: no cover  # with nvflare installed, nothing to se
     raise MissingPackageError("The FLARE adapter", "nvflare", "flare") from None
 
 from mixtailor.engines.flare.aggregator import RobustAggregator
-from mixtailor.engines.flare.buffered import BufferedController
 
-__all__ = ["BufferedController", "RobustAggregator"]
+__all__ = ["RobustAggregator"]

@@ -1,6 +1,6 @@
 """Lists of updates in memory: arrays, state dicts, lists of layers, nested as the sender likes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -142,7 +142,14 @@ def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
     elif isinstance(item, (bool, int, float)):
         row.kinds[path], row.arrays[path] = read(np.asarray(item))
     else:
-        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed)")
+        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed{_instead(item)})")
+
+
+def _instead(item: object) -> str:
+    """What to write for what people have at hand: a network, or its parameters, which can be read once."""
+    if hasattr(item, "state_dict"):
+        return "; give its state_dict()"
+    return "; give a list" if isinstance(item, Iterator) else ""
 
 
 def _type_name(item: object) -> str:

@@ -195,6 +195,13 @@ class Inbox:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._rows))
 
+    def __contains__(self, worker: object) -> bool:
+        return str(worker) in self._rows
+
+    def __getitem__(self, worker: object) -> Any:
+        """The row of a worker as the rule is given it: its last update, or the running mean of its updates."""
+        return _opened(self._rows[str(worker)].update)
+
     def __repr__(self) -> str:
         return f"<Inbox of {plural(len(self), 'update')} at version {self.version}, {self.rule!r}>"
 
@@ -257,6 +264,8 @@ class Inbox:
             behind = np.array([self._version - self._rows[name].version for name in names], np.float64)
             if self.staleness and behind.any():
                 request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
+            if isinstance(self.rule, Keeping):
+                self.rule.repeated([name for name in names if not self._rows[name].fresh])
             result = self.rule.aggregate([self._rows[name].update for name in names], **request)
             if result.update is not None:
                 for name in names:
@@ -270,6 +279,10 @@ class Inbox:
     def last(self, worker: object) -> int:
         """The version of a worker's last update; -1 where it has sent none."""
         return self._last.get(str(worker), -1)
+
+    def fresh(self) -> list[str]:
+        """The workers whose update was not used yet."""
+        return [name for name, row in self._rows.items() if row.fresh]
 
     def stale(self) -> dict[str, int]:
         """How many versions each worker's update is behind the model."""

@@ -287,7 +287,9 @@ class _Round:
                 if self._too_many(faults):
                     if self.request.on_fault == "skip":
                         return _Result(self.plan.rule, None, None, updates, faults)
-                    message = fault_message(faults, self.arrival.n, allowed, self.names)
+                    declared = self.rule.declared_f()
+                    fixed = self.rule if declared is None or declared > allowed else None
+                    message = fault_message(faults, self.arrival.n, allowed, self.names, fixed)
                     raise FaultError(message, tuple(sorted(faults)))
                 rule = self.plan.rule.lowered(updates.n, len(faults))
             if self.request.honest is not None:

@@ -43,10 +43,10 @@ class DistanceFilter(Rule):
     Byzantine updates close to the mean get more than their share of the weight.
 
     The median over j is the lower of two middle values, and the one over the scores the upper one. With D the largest
-    distance between two honest updates, the usual score is then at most D^2, since for more than half of the updates at
-    least half of the others are honest. An update that is kept has at least n // 2 others within :math:`\sqrt{c} D`, one
-    of which is honest. So the result is at most :math:`(1 + \sqrt{c}) D` from the honest mean. No coefficient in terms of
-    the variance is known. The rule is ours.
+    distance between two honest updates, the usual score is then at most D^2, since for more than half of the updates
+    at least half of the others are honest. An update that is kept has at least n // 2 others within
+    :math:`\sqrt{c} D`, one of which is honest. So the result is at most :math:`(1 + \sqrt{c}) D` from the honest mean.
+    No coefficient in terms of the variance is known. The rule is ours.
     """
 
     factor: float = field(default=1.5, kw_only=True)

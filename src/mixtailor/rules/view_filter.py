@@ -29,9 +29,9 @@ class ViewFilter(Rule):
     .. math:: v^* = \arg\max_v \frac{\lambda_v}{\ell_v}, \qquad
               c_i \leftarrow c_i \left(1 - \frac{\tau_i}{\max_j \tau_j}\right)
 
-    while :math:`\lambda_{v^*} > 2 \, \ell_{v^*}` and the weights have a sum above n - 2f. The result is the mean of this
-    round's updates with the last weights, or, if none is within that bound, with those that came closest to it. Needs
-    ``n >= 2f + 1``. Cost O(n^3) for each view and step, besides the views.
+    while :math:`\lambda_{v^*} > 2 \, \ell_{v^*}` and the weights have a sum above n - 2f. The result is the mean of
+    this round's updates with the last weights, or, if none is within that bound, with those that came closest to it.
+    Needs ``n >= 2f + 1``. Cost O(n^3) for each view and step, besides the views.
 
     Parameters
     ----------

@@ -490,13 +490,33 @@ def test_more_byzantine_clients_than_the_rule_tolerates():
     assert strategy.min_train_nodes == strategy.min_available_nodes == 11
     with pytest.raises(ValueError, match=r"Krum\(f=2\) tolerates 2 Byzantine updates, and f = 5\. More updates"):
         RobustStrategy(mt.Krum(f=2), byzantine=5)
-    fewer = RobustStrategy(mt.Comed(), byzantine=5, min_train_nodes=2, min_available_nodes=2)
+    leaving = RobustStrategy(mt.Comed(), byzantine=5)
+    leaving.min_train_nodes = leaving.min_available_nodes = 2  # as if two of eleven clients had left
     with logged() as lines:
-        arrays, metrics, _ = played(fewer)
+        arrays, metrics, _ = played(leaving)
     assert metrics["mixtailor-skipped"] == 1 and not moved(arrays).any()
     assert any("Comed() tolerates 4 of 9 clients, and byzantine = 5." in line for line in lines)
     assert played(RobustStrategy(mt.Comed(), byzantine=4))[1]["mixtailor-skipped"] == 0
     assert RobustStrategy(mt.Comed(), byzantine=5, fraction_train=0.5).min_train_nodes == 2, "it is for the warning"
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "sentence"),
+    [
+        (mt.Comed(), {"byzantine": 5, "min_train_nodes": 8}, r">= 11, .* \(n >= 2f \+ 1\), to tolerate byzantine = 5"),
+        (mt.Krum(f=3), {"min_train_nodes": 8}, r">= 9, .* Krum\(f=3\) needs \(n >= 2f \+ 3\), and got 8"),
+        (mt.Krum(f=3), {"min_train_nodes": 8, "fraction_train": 0.5}, r"min_train_nodes >= 9"),
+        (mt.NNM(2) >> mt.Comed(), {"min_train_nodes": 4}, r"min_train_nodes >= 5, .* \(n >= 2f \+ 1\), and got 4"),
+        (mt.recommended(f=4), {"min_train_nodes": 8}, r"min_train_nodes >= 9"),
+    ],
+    ids=repr,
+)
+def test_rounds_that_could_start_and_never_aggregate_are_refused(rule, options, sentence):
+    """Such a run would wait for clients, train them, and leave the model as it was in every round."""
+    with pytest.raises(ValueError, match=sentence):
+        RobustStrategy(rule, **options)
+    RobustStrategy(rule, **{**options, "min_train_nodes": 11})
+    RobustStrategy(rule, **{**options, "min_train_nodes": 1, "fraction_train": 0.0})
 
 
 def test_a_silent_client_does_not_choose_the_pool():

@@ -46,14 +46,14 @@ class Model:
     def of(cls, params: Any) -> "Model":
         """The model in these parameters; one that is no model is the job's mistake."""
         if not isinstance(params, Mapping) or not params:
-            refuse(f"RobustAggregator needs a model of arrays by name and got {_what(params)}.")
+            refuse(f"The FLARE adapter needs a model of arrays by name and got {_what(params)}.")
         kinds: dict[str, Kind] = {}
         values: dict[str, Array] = {}
         for name, item in params.items():
             try:
                 kind, raw = read(item if is_array(item) else _number(item))
             except Unfit as error:
-                refuse(f"RobustAggregator needs a model of arrays by name, and {named((name,))} is {error}.")
+                refuse(f"The FLARE adapter needs a model of arrays by name, and {named((name,))} is {error}.")
             kinds[name], values[name] = kind, in_memory(raw)
         floats = [name for name, kind in kinds.items() if not kind.discrete]
         if not floats:

@@ -26,7 +26,7 @@ from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.part import walk
 from mixtailor.rules.plain import as_rule
-from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
+from mixtailor.rules.promises import NEVER, check_tolerates, formula_of, rows_for
 
 __all__ = ["RobustStrategy", "Tracker"]
 
@@ -144,6 +144,14 @@ class RobustStrategy(FedAvg):
             least = max(least, rows_for(self.rule, byzantine))
             if least == NEVER:
                 check_tolerates(self.rule, byzantine, least)
+        nodes = options.get("min_train_nodes")
+        if nodes is not None and nodes < least and options.get("fraction_train", 1.0) > 0.0:
+            f = "" if byzantine is None else f", to tolerate byzantine = {byzantine}"
+            formula = self.rule.needs() if least == self.rule.min_rows() else formula_of(least, byzantine or 0)
+            refuse(
+                f"{name} needs min_train_nodes >= {least}, the replies that {self.rule!r} needs ({formula}){f}, and "
+                f"got {nodes}. Raise it, leave it out, or lower f."
+            )
         # The pool of a MixTailor does not shrink when clients stay silent, so a round waits for those who may, too.
         least = max(2, least + dropouts)
         super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})

@@ -35,6 +35,7 @@ __all__ = [
     "FileArray",
     "PlainArray",
     "Unreadable",
+    "digest_of_long",
     "readable",
 ]
 
@@ -42,6 +43,7 @@ CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
 _CHUNK = 1 << 20
+_DIRECTORY = 1 << 26  # bytes of an archive's directory: a file of holes may claim that all of it is one
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -99,16 +101,23 @@ class File:
         found: Array = np.frombuffer(self.view(offset, size * dtype.itemsize), dtype)
         return found if found.flags.aligned else found.copy()
 
-    def digest(self) -> bytes:
-        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again."""
-        hasher = hashlib.sha256()
+    def digest(self, most: int) -> bytes:
+        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again.
+
+        Neither is one of more than `most` bytes, of which only these are covered, and its length. A file of holes
+        costs whoever makes it nothing, and the reader as much as any other.
+        """
+        hasher, size = hashlib.sha256(), min(self.size, most)
         try:
-            for start in range(0, self.size, _CHUNK):
-                hasher.update(self.view(start, min(_CHUNK, self.size - start)))
+            for start in range(0, size, _CHUNK):
+                hasher.update(self.view(start, min(_CHUNK, size - start)))
         except Unreadable as error:
             self._lost = error
             return hashlib.sha256(b"mixtailor file that changed 1\n").digest()
-        return hasher.digest()
+        if self.size <= most:
+            return hasher.digest()
+        self._lost = Unreadable(f"it has {self.size} bytes, far more than most ({self.name})")
+        return digest_of_long(self.size, hasher.digest())
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
@@ -160,6 +169,11 @@ class File:
             return os.read(self._number, count)
 
 
+def digest_of_long(size: int, start: bytes) -> bytes:
+    """The digest of a file that is too long to be read, from its size and the digest of its start."""
+    return hashlib.sha256(b"mixtailor file that is too long 1\n" + struct.pack(">Q", size) + start).digest()
+
+
 @final
 class _Reader(io.RawIOBase):
     """A file that can be read, with a place to read from."""
@@ -187,6 +201,16 @@ class _Reader(io.RawIOBase):
         buffer[:count] = self._file.view(self._at, count)
         self._at += count
         return count
+
+
+@final
+class _Directory(io.BufferedReader):
+    """What zipfile reads an archive from. It asks for the whole directory at once, as long as the file says it is."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY:
+            raise zipfile.BadZipFile(f"its directory claims {size} bytes")
+        return super().read(size)
 
 
 class FileArray(Source):
@@ -221,7 +245,7 @@ class Archive:
     """A zip file whose members are unpacked as streams: one member at a time, and no more than its last run is kept."""
 
     def __init__(self, file: File) -> None:
-        self.file, self.zip = file, zipfile.ZipFile(io.BufferedReader(_Reader(file)))
+        self.file, self.zip = file, zipfile.ZipFile(_Directory(_Reader(file)))
         self._lock = threading.Lock()
         self._stream: tuple[str, IO[bytes], int] | None = None  # the member, what unpacks it, and how far it is
         self._last: tuple[str, int, int, bytes] | None = None

@@ -188,7 +188,7 @@ def _picks(distances: Array, powers: Array, order: Array, f: int, count: int) ->
         for i in range(n):
             if not gone[i]:
                 least = min(least, scores[i] + wrong[i])
-        best = np.int64(-1)  # a plain -1 is a type of its own, and what gets it would be compiled twice
+        best: Any = np.int64(-1)  # a plain -1 is a type of its own, and what gets it would be compiled twice
         for i in range(n):
             if gone[i] or scores[i] - wrong[i] > least:
                 continue

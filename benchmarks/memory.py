@@ -1,4 +1,4 @@
-"""The recommended recipe against 50 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
+"""The recommended recipe against 60 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
 
 ``python -m benchmarks.memory digits --f 4 --seeds 3`` prints the worst case of each recipe. A training of the
 simulation takes a second and one of these a tenth, so that recipes could be compared in minutes. They are batched

@@ -36,7 +36,8 @@ def publish_some(report: dict[str, Any], claims: Sequence[str], page: Path = PAG
     whole |= {"findings": kept + added, "measured_alone": alone}
     numbers.write_text(json.dumps(whole, indent=1) + "\n")
     parts = page_parts(report)
-    fill(page, {claim: parts[claim] for claim in claims} | {"missed": page_parts(whole)["missed"]})
+    told = {claim: f"{parts['machine'].strip()}\n\n{parts[claim]}" for claim in claims}
+    fill(page, told | {"missed": page_parts(whole)["missed"]})
 
 
 def main(arguments: list[str] | None = None) -> int:

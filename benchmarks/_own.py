@@ -11,7 +11,19 @@ from benchmarks._machine import versions as installed
 from mixtailor.intake import receive
 from mixtailor.updates import Updates
 
-__all__ = ["ALONE", "CHAINED", "MAIN", "NORMS", "POOL", "SEARCHED", "Chosen", "remarks", "tasks", "versions"]
+__all__ = [
+    "ALONE",
+    "CHAINED",
+    "MAIN",
+    "NORMS",
+    "POOL",
+    "REMEMBERED",
+    "SEARCHED",
+    "Chosen",
+    "remarks",
+    "tasks",
+    "versions",
+]
 
 Bind = Callable[[Any], Callable[[], Any]]
 
@@ -21,6 +33,7 @@ SEARCHED = ("MDA", "SMEA", "CAF")
 ALONE = (*SEARCHED, "DnC")
 CHAINED = ("Krum", "MultiKrum", "GeometricMedian", "Comed", "TrimmedMean", "Meamed", "Krum p=3")
 POOL = tuple(range(64))
+REMEMBERED = ("ViewFilter", "DistanceFilter")
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,13 @@ def rules(n: int, f: int) -> dict[str, mt.Rule]:
     return {**plain, **mixed}
 
 
+def _recommended(f: int) -> dict[str, mt.Rule]:
+    """The rules that `recommended` draws from; each with a memory of its own, which learns from every call."""
+    pool = mt.recommended(f).rule
+    assert isinstance(pool, mt.MixTailor)
+    return dict(zip(REMEMBERED, pool.rules, strict=True))
+
+
 def tasks(n: int, f: int) -> dict[str, Bind]:
     """All tasks for n rows of which f may be Byzantine."""
     own = rules(n, f)
@@ -85,6 +105,7 @@ def tasks(n: int, f: int) -> dict[str, Bind]:
     return {
         **{name: _called(rule) for name, rule in own.items()},
         "sixteen distances": _all_distances,
+        **{f"recommended, {name}": _called(mt.Memory(rule)) for name, rule in _recommended(f).items()},
         **{f"{name}, n alone": _deciding(own[name]) for name in SEARCHED},
         **{f"pool {place}": _called(mt.MixTailor(pool, entropy=Chosen(place))) for place in POOL},
     }

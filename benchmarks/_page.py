@@ -26,9 +26,9 @@ HEADINGS = (
     "MB",
 )
 
-# What the table of rules and that of peers do not show.
+# What has a table of its own; the multiples of the mean for runs without peers.
 _OWN_SECTIONS = [
-    *(claim for claim in CLAIMS if claim not in ("multiple_of_the_mean", "far_row", "against_peers")),
+    *(claim for claim in CLAIMS if claim not in ("far_row", "against_peers")),
     "agreement",
 ]
 

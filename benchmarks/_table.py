@@ -126,11 +126,11 @@ ROWS: tuple[Row, ...] = (
     Row("Comed", _one("Comed"), 1.6, 60, "Comed", "Comed"),
     Row("TrimmedMean", _one("TrimmedMean"), 2, 30, "TrimmedMean", "TrimmedMean"),
     Row("Meamed", _one("Meamed"), 3, 60, "Meamed", "Meamed"),
-    Row("Krum, p = 2", _one("Krum"), 4.5, 8, "Krum", "Krum"),
-    Row("MultiKrum, p = 2", _one("MultiKrum"), 5.5, 8, "MultiKrum", "MultiKrum"),
+    Row("Krum, p = 2", _one("Krum"), 2.5, 8, "Krum", "Krum"),
+    Row("MultiKrum, p = 2", _one("MultiKrum"), 3, 8, "MultiKrum", "MultiKrum"),
     Row("Krum, any integer p up to 16, any magnitude", _any_norm, 9, memory="Krum p=16"),
-    Row("all 16 distance matrices of the paper's pool", _one("sixteen distances"), 20, memory="sixteen distances"),
-    Row("GeometricMedian, p = 2", _one("GeometricMedian"), 6, 12, "GeometricMedian", "GeometricMedian"),
+    Row("all 16 distance matrices of the paper's pool", _one("sixteen distances"), 12, memory="sixteen distances"),
+    Row("GeometricMedian, p = 2", _one("GeometricMedian"), 3.5, 12, "GeometricMedian", "GeometricMedian"),
     Row("Bulyan", _one("Bulyan"), 7, 40, "Bulyan", "Bulyan"),
     Row("GeometricMedian, other p, a pass", _a_pass, 2.5, memory="GeometricMedian p=3"),
     *(
@@ -149,6 +149,10 @@ ROWS: tuple[Row, ...] = (
     *(Row(task, _over_n(task), 8, None, task, task) for task in ("SMEA", "CAF", "MDA")),
     # Samples of coordinates depend on more than n, so that nothing is taken off.
     Row("DnC", _one("DnC"), 8, None, "DnC", "DnC"),
+    *(
+        Row(f"recommended, {rule}", _one(f"recommended, {rule}"), 10, memory=f"recommended, {rule}")
+        for rule in _own.REMEMBERED
+    ),
 )
 
 
@@ -163,6 +167,7 @@ def tasks_of_table() -> list[str]:
         *(f"pool {place}" for place in _distinct(_own.POOL)),
         *_own.ALONE,
         *(f"{name}, n alone" for name in _own.SEARCHED),
+        *(f"recommended, {name}" for name in _own.REMEMBERED),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The recommended recipe against 50 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
+"""The recommended recipe against 60 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
 
 ``python -m benchmarks.memory digits --f 4 --seeds 3`` prints the worst case of each recipe. A training of the
 simulation takes a second and one of these a tenth, so that recipes could be compared in minutes. They are batched
@@ -42,8 +42,6 @@ def changed(settings: Setting, options: argparse.Namespace) -> Setting:
     return side, hidden, rate if getattr(options, "rate", None) is None else rate * settings[2], batch, rounds
 
 
-MORE = 1.3  # as in `mixtailor.memory.views`
-
 # Recipes: from the updates of all trainings, (A, S, n, d), to the results, (A, S, d). A attacks, S seeds.
 
 
@@ -70,49 +68,79 @@ def view_of(rows: Array) -> Array:
     return products / unit[..., None] + quiet[..., None] * np.eye(n)
 
 
-def telling(views: Array) -> tuple[Array, Array]:
-    """As `mixtailor.memory.views.telling`, for many trainings: which views count, (V, ...), and the widest."""
+def widest(views: Array) -> Array:
+    """As `mixtailor.memory.views.widest`, for many trainings: (V, ..., n, n) to (..., n, n)."""
     n = views.shape[-1]
     spreads = np.linalg.eigvalsh(centred(views, np.full(views.shape[:-1], 1.0 / n)))[..., -1]
-    counts = spreads > MORE * spreads[0]
-    counts[0] = True
-    return counts, np.take_along_axis(views, spreads.argmax(0)[None, ..., None, None], 0)[0]
+    return np.asarray(np.take_along_axis(views, spreads.argmax(0)[None, ..., None, None], 0)[0])
 
 
-def filtered(views: Array, f: int, counts: Array | None = None) -> Array:
-    """As `mixtailor.rules._spectra.filtered`, for many trainings: (V, ..., n, n) to weights with sum one."""
-    n, lead = views.shape[-1], views.shape[1:-2]
-    views = views.reshape(len(views), -1, n, n)
-    counts = np.ones(views.shape[:2], bool) if counts is None else counts.reshape(views.shape[:2])
+def filtered(views: Array, f: int, levels: Array | None = None, enough: float = 0.0) -> tuple[Array, Array]:
+    """As `mixtailor.rules._spectra.filtered`: (V, B, n, n) to weights in [0, 1], (B, n), and the spreads, (B,)."""
+    n = views.shape[-1]
+    levels = np.ones(views.shape[:2]) if levels is None else levels
     weights, least = np.ones((views.shape[1], n)), np.full(views.shape[1], np.inf)
     best, live = weights.copy(), np.arange(views.shape[1])
     while len(live):
         now = weights[live]
         share = now / now.sum(-1, keepdims=True)
         root, top, away = np.sqrt(share), np.full(len(live), -np.inf), np.zeros_like(now)
-        for view, counted in zip(views, counts, strict=True):
-            some = np.flatnonzero(counted[live])
-            about = centred(view[live[some]], share[some])
-            values, vectors = np.linalg.eigh(about * root[some][..., None] * root[some][:, None])
-            wider = values[:, -1] > top[some]
-            found = np.abs(np.einsum("bij,bj->bi", about, root[some] * vectors[..., -1]))
-            top[some[wider]], away[some[wider]] = values[wider, -1], found[wider]
-        better = live[top < least[live]]
-        best[better], least[better] = weights[better], top[top < least[live]]
+        for view, level in zip(views, levels, strict=True):
+            about = centred(view[live], share)
+            values, vectors = np.linalg.eigh(about * root[..., None] * root[:, None])
+            size = values[:, -1] / level[live]
+            wider = size > top
+            found = np.abs(np.einsum("bij,bj->bi", about, root * vectors[..., -1]))
+            top[wider], away[wider] = size[wider], found[wider]
+        better = top < least[live]
+        best[live[better]], least[live[better]] = now[better], top[better]
         away *= now > 0.0
         farthest = away.max(-1, keepdims=True)
-        done = (now.sum(-1) <= n - 2 * f) | (farthest[:, 0] == 0.0)
+        done = (top <= enough) | (now.sum(-1) <= n - 2 * f) | (farthest[:, 0] == 0.0)
         lower = now * (1.0 - (away / np.where(farthest == 0.0, 1.0, farthest)) ** 2)
         done |= (lower.sum(-1) < max(f + 1, n - 2 * f - 0.5) * lower.max(-1)) | (lower.max(-1) == 0.0)
         weights[live], live = lower, live[~done]
-    return np.asarray(best / best.sum(-1, keepdims=True)).reshape(*lead, n)
+    return best, least
+
+
+def view_filter(views: Array, f: int) -> Array:
+    """The weights of `ViewFilter`."""
+    levels = np.stack([filtered(view[None], f)[1] for view in views])
+    weights, _ = filtered(views, f, np.maximum(levels, 1e-300), 2.0)
+    return np.asarray(weights / weights.sum(-1, keepdims=True))
+
+
+def squares_of(products: Array) -> Array:
+    """Squared distances from inner products."""
+    diagonal = np.einsum("...ii->...i", products)
+    return np.maximum(diagonal[..., None] + diagonal[..., None, :] - 2 * products, 0.0)
+
+
+def typical(squares: Array) -> tuple[Array, Array]:
+    """Each row's median squared distance to the others, and the median of these."""
+    place = squares.shape[-1] // 2
+    scores = np.partition(squares, place, -1)[..., place]
+    return scores, np.sort(scores, -1)[..., place, None]
+
+
+def distance_filter(products: Array) -> Array:
+    """The weights of `DistanceFilter`, from inner products."""
+    scores, usual = typical(squares_of(products))
+    kept = scores <= 1.5 * usual
+    return np.asarray(kept / kept.sum(-1, keepdims=True))
+
+
+def copies(rows: Array) -> Array:
+    """As `mixtailor.memory.views.copies`, for many trainings."""
+    squares = squares_of(gram(rows))
+    near = squares < 0.25 * typical(squares)[1][..., None]
+    return np.asarray((near | np.eye(near.shape[-1], dtype=bool)).sum(-1))
 
 
 def nearest_median(products: Array, f: int, iterations: int = 60) -> Array:
     """The weights of NNM before the geometric median, from inner products."""
     n = products.shape[-1]
-    diagonal = np.einsum("...ii->...i", products)
-    squares = np.maximum(diagonal[..., None] + diagonal[..., None, :] - 2 * products, 0.0)
+    squares = squares_of(products)
     mixing = np.zeros(products.shape)
     np.put_along_axis(mixing, np.argsort(squares, -1)[..., : n - f], 1.0 / (n - f), -1)
     mixed = mixing @ products @ mixing.swapaxes(-1, -2)
@@ -139,7 +167,7 @@ def combined(weights: Array, rows: Array) -> Array:
 
 
 class Remembering:
-    """The recipe with a memory, and a draw among "filter" and "nearest" each round."""
+    """The recipe with a memory, and a draw among "filter", "distance" and "nearest" each round."""
 
     def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.9, 0.99)):
         self.f, self.pool, self.decays, self.size = f, pool, decays, size
@@ -158,14 +186,18 @@ class Remembering:
         sketches = self.sketch(rows)
         now = sketches - sketches.mean(2, keepdims=True)
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
-        counts, widest = telling(views)
+        wide = widest(views)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
             if here.any() and name == "filter":
-                weights[here] = filtered(views[:, here], self.f, counts[:, here])
+                weights[here] = view_filter(views[:, here], self.f)
             elif here.any():
-                weights[here] = nearest_median(widest[here], self.f)
+                weights[here] = (
+                    distance_filter(wide[here]) if name == "distance" else nearest_median(wide[here], self.f)
+                )
+        weights = weights / copies(now)
+        weights /= weights.sum(-1, keepdims=True)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
         for a in self.decays:
             self.means[a] = a * self.means[a] + (1 - a) * (sketches - result[:, :, None])
@@ -175,15 +207,22 @@ class Remembering:
 def recipes(f: int, d: int) -> dict[str, Recipe]:
     """Recipes by name, each with an empty memory."""
     return {
-        "recommended": Remembering(f, d, ("filter", "nearest")),
+        "recommended": Remembering(f, d, ("filter", "distance")),
         "ViewFilter with memory": Remembering(f, d, ("filter",)),
+        "DistanceFilter with memory": Remembering(f, d, ("distance",)),
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
-        "CAF": lambda rows, _round: combined(filtered(gram(rows)[None], f), rows),
+        "CAF": lambda rows, _round: combined(_caf(rows, f), rows),
         "comed": lambda rows, _round: np.median(rows, 2),
         "Safeguard": Safeguard(),
         "ByzantineSGD": ByzantineSGD(),
         "centered clipping": CenteredClipping(),
     }
+
+
+def _caf(rows: Array, f: int) -> Array:
+    products = gram(rows)
+    weights, _ = filtered(products.reshape(1, -1, *products.shape[-2:]), f)
+    return np.asarray(weights / weights.sum(-1, keepdims=True)).reshape(products.shape[:-1])
 
 
 # Training.

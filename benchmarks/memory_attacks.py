@@ -275,6 +275,52 @@ def pump(size: float, directions: int = 3) -> Attack:
     return attack
 
 
+def apart(inner: Attack, share: float) -> Attack:
+    """An attack whose updates differ by noise of a share of the honest variance, so that none is a copy of another.
+
+    The noise is mixed of honest deviations, so that it is spread over the coordinates as theirs.
+    """
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        deviations = honest - honest.mean(1)[:, None]
+        mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
+        return np.asarray(inner(honest, b, round, rounds, state, random) + noise)
+
+    return attack
+
+
+def resonance(size: float, share: float, against: float, kept: int = 50) -> Attack:
+    """As `pump`, but along the curvature of the loss times the server's velocity, under noise as large as honest noise.
+
+    The honest deviations of the last rounds stand for the curvature: their covariance is nearly the Fisher matrix. A
+    push along curvature times velocity feeds the oscillation of the weights. It changes its sign with it, so that it
+    cancels in running means, and it lies where honest updates spread most. To it is added a push against the present
+    mean, `against` times as long. Each worker adds noise of `share` of the honest variance, half as much along the
+    push.
+    """
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        mean = honest.mean(1)
+        state["velocity"] = 0.9 * state.get("velocity", 0.0) + state.get("result", mean)
+        deviations = honest - mean[:, None]
+        state["past"] = [*state.get("past", []), deviations][-kept:]
+        push = np.zeros_like(mean)
+        for those in state["past"]:
+            push += np.einsum("shd,sh->sd", those, np.einsum("shd,sd->sh", those, state["velocity"]))
+        push = _unit(_unit(push) - against * _unit(mean))
+        mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
+        noise -= 0.5 * np.einsum("sbd,sd->sb", noise, push)[..., None] * push[:, None]
+        return np.asarray(mean[:, None] + noise + size * _reach(honest)[:, None, None] * push[:, None], np.float32)
+
+    return attack
+
+
+def _unit(rows: Array) -> Array:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30))
+
+
 def _reach(honest: Array) -> Array:
     """The median distance of honest updates to their mean, by seed."""
     deviations = (honest - honest.mean(1)[:, None]).astype(np.float64)
@@ -324,4 +370,12 @@ ATTACKS: dict[str, Attack] = {
     "shift 0.2": shift(0.2),
     "shift 0.3": shift(0.3),
     "pump": pump(1.2),
+    # By someone who knows that copies share one weight.
+    "shift 0.3, apart": apart(shift(0.3), 0.35),
+    "pump, apart": apart(pump(1.0), 0.35),
+    "ALIE 0.5, apart": apart(alie(0.5), 0.35),
+    "ALIE 1, apart": apart(alie(1.0), 0.35),
+    "drift 1, apart": apart(drift(1.0), 0.35),
+    "resonance 2": resonance(2.0, 1.8, 0.3),
+    "resonance 1.6": resonance(1.6, 1.8, 0.5),
 }

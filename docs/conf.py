@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -23,6 +24,8 @@ release = version = VERSION[1] if VERSION else ""
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_copybutton"]
 exclude_patterns = ["_templates"]
 templates_path = ["_templates"]
+
+default_role = "code"  # `names` in docstrings
 
 html_theme = "furo"
 html_title = "mixtailor"
@@ -50,6 +53,7 @@ CONTENTS = {
             [
                 "getting-started",
                 "tutorials/see-an-attack",
+                "tutorials/own-comparison",
                 "tutorials/own-rule-and-attack",
                 "tutorials/flower",
                 "tutorials/training-loop",
@@ -119,7 +123,33 @@ def formulas(text: str) -> str:
     """Formulas and diagrams as the hosting site writes them, in Sphinx's words."""
     text = re.sub(r"\$`([^`]+)`\$", r"{math}`\1`", text)
     text = re.sub(r"\n\n+```$", "\n```", text, flags=re.MULTILINE)  # doctest needs the empty line, readers do not
-    return text.replace("```math\n", "```{math}\n").replace("```mermaid\n", "```text\n")
+    text = re.sub(r"^```mermaid\n\w+ \w+\n(.*?)^```$", diagram, text, flags=re.DOTALL | re.MULTILINE)
+    return text.replace("```math\n", "```{math}\n")
+
+
+def diagram(found: "re.Match[str]") -> str:
+    """Boxes and arrows as words and arrows, which need no script and no renderer."""
+    named = re.sub(r'\w+\["([^"]+)"\]', r"\1", found[1])
+    lines = [line.strip().replace(" --> ", " → ").replace(" & ", ", ") for line in named.splitlines()]
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+CITED = re.compile(r'"([A-Za-z][^"`]{20,}?)"(,\s+[^"`]{2,80}?\b(?:19|20)\d\d\b)(,\s+arXiv[: ][\d.]+)?')
+NUMBERED = re.compile(r"arXiv[: ](\d{4}\.\d{5}|\d{4}\.\d{4})(?:v\d)?")
+
+
+def papers(text: str, link: str) -> str:
+    """Titles of cited papers, outside of code, as links: to arXiv by its number, else to a search for the title."""
+
+    def linked(found: "re.Match[str]") -> str:
+        title = " ".join(found[1].split())
+        number = NUMBERED.search(found[0])
+        address = "https://scholar.google.com/scholar?q=" + quote_plus(f'"{title}"')
+        address = f"https://arxiv.org/abs/{number[1]}" if number else address
+        return '"' + link.format(title, address) + '"' + found[2] + (found[3] or "")
+
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else CITED.sub(linked, part) for part in parts)
 
 
 def embedded(text: str) -> str:
@@ -136,7 +166,11 @@ def embedded(text: str) -> str:
 def read(app: Any, page: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(page))
     if path.suffix == ".md":
-        source[0] = embedded(formulas(outward(source[0], path))) + contents(page)
+        source[0] = embedded(formulas(papers(outward(source[0], path), "[{}]({})"))) + contents(page)
+
+
+def docstring(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    lines[:] = papers("\n".join(lines), "`{} <{}>`__").split("\n")
 
 
 def finished(app: Any, error: Exception | None) -> None:
@@ -173,4 +207,5 @@ def _skip() -> None:
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(display, None))
     app.connect("source-read", read)
+    app.connect("autodoc-process-docstring", docstring, priority=400)  # before numpydoc, which rearranges references
     app.connect("build-finished", finished)

@@ -214,12 +214,19 @@ def _option(parameter: Any) -> tuple[str, str]:
     return f"`{title}`", (parameter.help or "") + (f" Default: `{default}`." if told else "")
 
 
+def own_comparison(_docs: str) -> str:
+    """The example program, without its docstring."""
+    program = (ROOT / "examples" / "own_comparison.py").read_text(encoding="utf-8").split('"""', 2)[2]
+    return f"```python\n{program.strip()}\n```"
+
+
 TABLES: Mapping[str, Callable[[str], str]] = {
     "rules": rule_table,
     "preaggregation": preaggregation_table,
     "attacks": attack_table,
     "requirements": requirement_table,
     "commands": command_sections,
+    "own-comparison": own_comparison,
     "paper": lambda _docs: reproduction.sections(),
     "paper-numbers": lambda _docs: reproduction.numbers(),
     "paper-short": lambda _docs: reproduction.numbers(short=True),
@@ -228,7 +235,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
 
 
 def filled(text: str, docs: str) -> str:
-    """A file with what stands between its markers written anew."""
+    """A file with what stands between its markers written again."""
     for name, table in TABLES.items():
         pattern = re.compile(rf"(<!-- {name} -->).*?(<!-- /{name} -->)", re.DOTALL)
         if pattern.search(text):
@@ -243,7 +250,8 @@ def generated() -> dict[Path, str]:
     for folder, (entries, package) in KINDS.items():
         for entry in entries():
             files[DOCS / folder / f"{entry.page}.md"] = page(entry, package)
-    for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *(DOCS / folder / INDEX for folder in KINDS)]:
+    by_hand = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tutorials/*.md"))]
+    for path in [DOCS.parent / "README.md", *by_hand, *(DOCS / folder / INDEX for folder in KINDS)]:
         text = path.read_text(encoding="utf-8")
         fresh = filled(text, "" if path.parent in (DOCS, DOCS.parent) else "../")
         if fresh != text or "<!-- /" in text:

@@ -18,7 +18,7 @@ PANELS = {
     "drift 1.5": "against comed: drift",
 }
 CURVES = {"mean": "mean", "krum": "Krum", "comed": "comed", "mixtailor": "MixTailor"}
-DRAWN = ("ViewFilter", "NNM >> GeometricMedian")
+DRAWN = ("ViewFilter", "DistanceFilter")
 
 WIDTH, LEFT, TOP, SIDE, HIGH, GAP = 780, 42, 66, 222, 170, 20
 STRIP = TOP + HIGH + 26
@@ -126,7 +126,7 @@ def legend() -> list[str]:
     parts.append(f'<text x="{x + 32}" y="20">test accuracy; mean of the last 5 rounds</text>')
     y = STRIP + 56
     parts.append(f'<text x="{LEFT}" y="{y}">MixTailor drew, after the updates had arrived:</text>')
-    for kind, text, at in (("first", DRAWN[0], LEFT + 312), ("second", "NNM, then geometric median", LEFT + 420)):
+    for kind, text, at in (("first", DRAWN[0], LEFT + 312), ("second", DRAWN[1], LEFT + 420)):
         parts.append(f'<rect class="{kind}" x="{at}" y="{y - 12}" width="14" height="14"/>')
         parts.append(f'<text x="{at + 20}" y="{y}">{text}</text>')
     for value in (0, 50, 100):

@@ -3,7 +3,6 @@
 Run it with: python examples/own_comparison.py
 """
 
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ def near_median(updates):  # a rule: from the (n, d) tensor of all updates to on
 
 
 @dataclass(frozen=True)
-class Opposite(Attack):  # an attack: the f updates of the Byzantine workers, described and not computed
+class Opposite(Attack):  # an attack: it describes the f updates of the Byzantine workers
     size: float = 3.0
     needs = "the honest updates"
 
@@ -28,14 +27,16 @@ class Opposite(Attack):  # an attack: the f updates of the Byzantine workers, de
         return [scene.honest.combine(np.full(scene.honest.n, -self.size / scene.honest.n))] * scene.f
 
 
+def network():  # called once for each seed, so that the same seed has the same initial weights
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
 labels = torch.arange(900) % 3
 inputs = torch.randn(900, 8, generator=torch.Generator().manual_seed(0)) + 2.0 * torch.eye(8)[labels]
-network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-rules = [near_median, mt.Krum(f=2), mt.MixTailor(mt.default_pool(f=2)), mt.Mean()]
+rules = [near_median, mt.recommended(f=2, n=12), mt.Krum(f=2), mt.Mean()]
 attacks = [Opposite(), Tailored(epsilon=0.1), None]
-with tempfile.TemporaryDirectory() as folder:  # keep the folder, and a second call finishes what is missing
-    found = mt.compare(rules, attacks, data=(inputs, labels), model=network, seeds=2, rounds=60, jobs=1, out=folder)
-    print(found.table())
-    print("page:", found.report().name)
-    print("figures:", *(path.name for path in found.figures(["pdf"], style="paper")))
-    print("tables:", *(path.name for path in found.tables()))
+found = mt.compare(rules, attacks, data=(inputs, labels), model=network, seeds=2, rounds=60, name="mine")
+print(found)
+print("page:", found.report())
+print("figures:", *found.figures(["pdf"], style="paper"))
+print("tables:", *found.tables())

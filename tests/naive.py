@@ -476,6 +476,21 @@ def aksel(x: ArrayLike, f: int = 0, keep: int | None = None) -> Vector:
     return mean(np.asarray(x)[aksel_rows(x, keep)])
 
 
+def distance_filter_rows(x: ArrayLike, factor: float = 1.5, p: float = 2.0) -> list[int]:
+    """The rows whose median squared distance to the others is at most `factor` times the median of these.
+
+    Of two middle values, the lower among a row's distances and the upper among the rows.
+    """
+    between, n = distances(x, p) ** 2, len(np.asarray(x))
+    scores = [sorted(between[i][j] for j in range(n) if j != i)[(n - 2) // 2] for i in range(n)]
+    return [i for i in range(n) if scores[i] <= factor * sorted(scores)[n // 2]]
+
+
+def distance_filter(x: ArrayLike, f: int = 0, factor: float = 1.5, p: float = 2.0) -> Vector:
+    """The mean of the rows that are not much farther from the others than is usual."""
+    return mean(np.asarray(x)[distance_filter_rows(x, factor, p)])
+
+
 def fltrust_scores(x: ArrayLike, trusted: ArrayLike) -> Wide:
     """max(0, cosine of the angle between a row and the trusted vector); 0 where either has no length."""
     rows, root = wide(x), wide(trusted)

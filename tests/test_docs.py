@@ -132,6 +132,19 @@ def test_pages_of_the_site_link_out_of_docs_and_show_formulas():
     assert conf.formulas("```python\n>>> 1\n1\n\n```\n") == "```python\n>>> 1\n1\n```\n"
 
 
+def test_cited_papers_are_links_and_diagrams_are_words():
+    """By arXiv's number where there is one, else by a search; code keeps its quotes."""
+    conf = _loaded("conf")
+    cited = (
+        'Yin, "A Paper With A Long Enough Title", ICML 2018. Xie, "Another Paper With A Title", arXiv:1802.10116, 2018.'
+    )
+    linked = conf.papers(cited, "[{}]({})")
+    assert "https://scholar.google.com/scholar?q=%22A+Paper+With+A+Long+Enough+Title%22" in linked
+    assert '"[Another Paper With A Title](https://arxiv.org/abs/1802.10116)"' in linked
+    assert conf.papers(f"```text\n{cited}\n```\n", "[{}]({})") == f"```text\n{cited}\n```\n"
+    assert conf.formulas('```mermaid\nflowchart TD\n    a["x.y"] --> b & c\n```\n') == "```text\nx.y → b, c\n```\n"
+
+
 def _number(text, **letters):
     """A formula of the tables, computed."""
     python = re.sub(r"(?<=[0-9a-z)]) ?(?=\()", "*", text).replace("floor*(", "math.floor(").replace("^", "**")

@@ -14,6 +14,7 @@ from campaigns.flower.replies import KINDS, record_of, reply
 from mixtailor.engines.flower import Adagrad, Adam, RobustStrategy, Yogi
 from mixtailor.engines.flower.arrays import view
 from mixtailor.mixing.entropy import SeededEntropy
+from mixtailor.rules.part import walk
 
 MODELS: list[dict[str, tuple[tuple[int, ...], str]]] = [
     {"w": ((6,), "float32")},
@@ -57,6 +58,12 @@ def rules(f: int) -> list[Any]:
     ]
 
 
+def _bears_claims(rule: Any) -> bool:
+    """Whether it has a form with weights, and bears any share below 1/2, which Krum does not."""
+    parts = list(walk(rule)) if isinstance(rule, mt.Rule) else []
+    return bool(parts) and all(part.takes_weights() and not isinstance(part, (mt.Krum, mt.MultiKrum)) for part in parts)
+
+
 def memories(f: int) -> list[Any]:
     """`recommended` with draws that a seed repeats, and a memory around one rule."""
     return [
@@ -84,7 +91,9 @@ class Case:
         choice = memories(self.f) if self.memory else rules(self.f)
         self.rule = choice[int(rng.integers(0, len(choice)))]
         self.sends = str(rng.choice(["models", "updates"]))
-        cap = float(rng.choice([1.0, 3.0, 1e6])) if rng.random() < 0.3 else None
+        cap = float(rng.choice([0.01, 0.45 / self.f])) if rng.random() < 0.3 else None
+        if not _bears_claims(self.rule):
+            cap = None
         optimizer = rng.choice([None, None, None, None, Adam(), Yogi(), Adagrad()])
         self.plain = optimizer is None and cap is None
         self.dropouts = int(rng.integers(0, 2))

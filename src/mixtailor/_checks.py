@@ -8,6 +8,7 @@ __all__ = [
     "FaultError",
     "MissingPackageError",
     "NotRobustWarning",
+    "brief",
     "check_count",
     "check_f",
     "check_fraction",
@@ -122,18 +123,30 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close else f"Known are {listing(sorted(known), 40)}."
 
 
+def brief(value: object) -> str:
+    """A value as an error shows it: by its type where it takes more than a line, as updates do.
+
+    Examples
+    --------
+    >>> brief(2.5), brief([0.0] * 100)
+    ('2.5', 'a list')
+    """
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type(value).__name__}"
+
+
 def check_f(name: str, f: object) -> None:
-    """``f`` counts rows: a whole number, at least 0."""
-    if isinstance(f, bool) or not hasattr(f, "__index__"):
-        raise TypeError(f"{name} needs f as a whole number of rows that may be Byzantine and got {f!r}.")
+    """``f`` counts updates: a whole number, at least 0."""
+    if isinstance(f, bool) or not hasattr(f, "__index__") or (hasattr(f, "shape") and f.shape):
+        raise TypeError(f"{name} needs f as a whole number of updates that may be Byzantine and got {brief(f)}.")
     if f.__index__() < 0:
-        refuse(f"{name} needs f >= 0, the number of rows that may be Byzantine, and got f = {f}.")
+        refuse(f"{name} needs f >= 0, the number of updates that may be Byzantine, and got f = {f}.")
 
 
 def check_count(name: str, parameter: str, value: object, least: int = 1) -> None:
     """A whole number of at least ``least``."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} needs {parameter} as a whole number and got {value!r}.")
+        raise TypeError(f"{name} needs {parameter} as a whole number and got {brief(value)}.")
     if value.__index__() < least:
         refuse(f"{name} needs {parameter} >= {least} and got {parameter} = {value}.")
 
@@ -171,8 +184,8 @@ def check_rows(rule: object, requirement: str, least: int, n: int) -> None:
         )
 
 
-def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[object]) -> str:
-    """The sentence for more faults than the rule tolerates."""
+def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[object], rule: object | None = None) -> str:
+    """The sentence for more faults than the rule tolerates; `rule` is given where raising its f does not help."""
     rows = sorted(reasons)
     kinds = sorted({reasons[row] for row in rows})
     what = shown(kinds[0]) if len(kinds) == 1 else "faulty (" + "; ".join(map(shown, kinds)) + ")"
@@ -180,5 +193,12 @@ def fault_message(reasons: dict[int, str], n: int, f: int, names: Sequence[objec
     which = ("row " if len(rows) == 1 else "rows ") + listing(rows)
     named = [names[row] for row in rows if row < len(names)]
     whose = f"; workers {listing(named)}" if named else ""
-    advice = "Raise f, or look at these workers." if len(rows) > 1 else "Raise f, or look at this worker."
-    return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and f = {f}. {advice}"
+    whom = "these workers" if len(rows) > 1 else "this worker"
+    limit = f"f = {f}" if rule is None else f"{rule} tolerates {f or 'none'}"
+    if 2 * len(rows) >= n:
+        advice = f"Look at {whom}: more than half of the updates have to be sound."
+    elif rule is None:
+        advice = f"Raise f, or look at {whom}."
+    else:
+        advice = f"Look at {whom}, or take a rule that tolerates {len(rows)} of {n}, such as Comed()."
+    return f"{len(rows)} of {n} updates {verb} {what} ({which}{whose}), and {limit}. {advice}"

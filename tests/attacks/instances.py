@@ -12,6 +12,7 @@ from mixtailor.attacks.registry import own_attacks
 # What a class cannot be made without, or would warn without.
 VALUES: dict[str, dict[str, Any]] = {
     "alie": {"z": 1.5},
+    "apart": {"attack": attacks.ALIE(1.5)},
     "expected_drift": {"horizon": 2, "budget": 8},
     "roles": {"attack": attacks.ALIE(1.5)},
     "schedule": {"attack": attacks.ALIE(1.5)},

@@ -1,4 +1,4 @@
-"""Schedule, Split and Roles: any attack at chosen times, on shares of the coordinates, or by some of the workers."""
+"""Schedule, Split, Roles, Apart: at chosen times, on shares of the coordinates, by some workers, or with noise."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 from attacks.instances import rows
 
 import mixtailor as mt
-from mixtailor.attacks import ALIE, ROP, Drift, Gaussian, LabelFlip, Roles, Schedule, SignFlip, Split, Tailored
+from mixtailor.attacks import ALIE, ROP, Apart, Drift, Gaussian, LabelFlip, Roles, Schedule, SignFlip, Split, Tailored
 
 
 def test_a_sleeper_sends_exactly_the_mean_until_it_wakes() -> None:
@@ -110,9 +110,31 @@ def test_wrappers_nest_and_count_the_same_rounds() -> None:
     assert state.round == state.notes["attack"].round == state.notes["attack"].notes["attack"].round == 4
 
 
-@pytest.mark.parametrize("kind", [Schedule, Split, Roles])
+@pytest.mark.parametrize("kind", [Apart, Schedule, Split, Roles])
 def test_what_cannot_be_wrapped(kind: type[mt.attacks.Attack]) -> None:
     with pytest.raises(TypeError, match="as an attack"):
         kind("alie")  # type: ignore[call-arg]  # each of the three takes one
     with pytest.raises(ValueError, match="acts on the data"):
         kind(LabelFlip())  # type: ignore[call-arg]  # each of the three takes one
+
+
+def test_apart_are_no_copies_and_push_as_the_inner_attack() -> None:
+    """Two of f updates are sqrt(2 s) honest deviations apart, and their mean over many draws is the inner attack's."""
+    honest = np.random.default_rng(0).normal(size=(9, 4000))
+    spread = float(((honest - honest.mean(axis=0)) ** 2).sum(axis=1).mean())
+    attack, plain = Apart(ALIE(z=0.5), share=0.4), ALIE(z=0.5)(honest, 1)[0]
+    sent = np.stack([attack(honest, 2, rng=seed) for seed in range(200)])
+    between = ((sent[:, 0] - sent[:, 1]) ** 2).sum(axis=1).mean()
+    assert between == pytest.approx(2 * 0.4 * spread, rel=0.15)
+    np.testing.assert_allclose(sent.mean(axis=(0, 1)), plain, atol=0.15)
+
+
+def test_apart_keeps_what_the_inner_attack_remembers() -> None:
+    """Drift's running mean goes on over the rounds."""
+    attack = Apart(Drift(z=1.0), share=1e-12)
+    state, plain = attack.begin(), Drift(z=1.0).begin()
+    random = np.random.default_rng(3)
+    for _ in range(4):
+        honest = random.normal(size=(7, 30))
+        expected = Drift(z=1.0)(honest, 2, state=plain)
+        np.testing.assert_allclose(attack(honest, 2, state=state, rng=0), expected, atol=1e-4)

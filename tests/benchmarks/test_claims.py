@@ -23,11 +23,11 @@ PROMISED = {
     "Comed": (1.6, 60),
     "TrimmedMean": (2, 30),
     "Meamed": (3, 60),
-    "Krum, p = 2": (4.5, 8),
-    "MultiKrum, p = 2": (5.5, 8),
+    "Krum, p = 2": (2.5, 8),
+    "MultiKrum, p = 2": (3, 8),
     "Krum, any integer p up to 16, any magnitude": (9, None),
-    "all 16 distance matrices of the paper's pool": (20, None),
-    "GeometricMedian, p = 2": (6, 12),
+    "all 16 distance matrices of the paper's pool": (12, None),
+    "GeometricMedian, p = 2": (3.5, 12),
     "Bulyan": (7, 40),
     "GeometricMedian, other p, a pass": (2.5, None),
     "NNM >> Krum": (1.5, None),
@@ -40,6 +40,8 @@ PROMISED = {
     "CAF": (8, None),
     "DnC": (8, None),
     "MDA": (8, None),
+    "recommended, ViewFilter": (10, None),
+    "recommended, DistanceFilter": (10, None),
 }
 
 

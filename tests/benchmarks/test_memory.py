@@ -12,6 +12,7 @@ from benchmarks.memory_attacks import ATTACKS
 from benchmarks.memory_baselines import ByzantineSGD, Safeguard
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
+from mixtailor.rules.view_filter import above_noise
 
 
 def test_views_and_filters_are_those_of_the_library() -> None:
@@ -20,30 +21,41 @@ def test_views_and_filters_are_those_of_the_library() -> None:
     found = memory.view_of(rows)
     for place in np.ndindex(2, 3):
         np.testing.assert_allclose(found[place], own.view_of(rows[place]), atol=1e-10)
-    views = np.stack([found, found[::-1]])
-    weights = memory.filtered(views, 4)
-    for place in np.ndindex(2, 3):
-        alone, _ = filtered(views[(slice(None), *place)], 4)
-        np.testing.assert_allclose(weights[place], alone / alone.sum(), atol=1e-7)
+    flat = found.reshape(-1, 12, 12)
+    views = np.stack([flat, flat[::-1]])
+    views[1, 2, :3, :3] += 9.0
+    weights, spreads = memory.filtered(views, 4)
+    weighed = memory.view_filter(views, 4)
+    for place in range(6):
+        alone = filtered(views[:, place], 4)
+        np.testing.assert_allclose(weights[place], alone.weights, atol=1e-7)
+        assert spreads[place] == pytest.approx(alone.spread)
+        alone = above_noise(views[:, place], 4).weights
+        np.testing.assert_allclose(weighed[place], alone / alone.sum(), atol=1e-7)
+    assert len(np.unique(weighed.round(9))) > 2  # somebody was removed
 
 
-def test_the_same_views_count_as_in_the_library() -> None:
-    """A remembered view with a steady pair of workers counts; noise does not, and this round's view stands in."""
+def test_the_widest_view_and_copies_are_those_of_the_library() -> None:
+    """A steady pair of workers in a remembered view, and two pairs that sent the same."""
     random = np.random.default_rng(5)
-    views = memory.view_of(random.normal(size=(3, 2, 2, 12, 40)))
+    rows = random.normal(size=(3, 2, 2, 12, 40))
+    views = memory.view_of(rows)
     views[1, 0, 1, :2, :2] += 9.0
-    views[2, 1, 1, :2, :2] += 19.0
-    counts, widest = memory.telling(views)
+    rows[0, ..., 3, :] = rows[0, ..., 7, :]
+    found, wide = memory.copies(rows[0]), memory.widest(views)
     for place in np.ndindex(2, 2):
-        kept, most = own.telling(views[(slice(None), *place)])
-        assert len(kept) == 1 + (place[1] == 1)
-        np.testing.assert_array_equal(views[(counts[(slice(None), *place)], *place)], kept)
-        np.testing.assert_array_equal(widest[place], most)
+        np.testing.assert_array_equal(wide[place], own.widest(views[(slice(None), *place)]))
+        assert found[place].tolist() == own.copies(rows[(0, *place)]).tolist()
+    assert (found[..., 3] == 2).all()
 
 
-def test_the_other_rule_is_that_of_the_library() -> None:
-    """NNM before the geometric median, from inner products."""
+def test_the_other_rules_are_those_of_the_library() -> None:
+    """The distance filter, and NNM before the geometric median, from inner products."""
     rows = np.random.default_rng(1).normal(size=(12, 12))
+    rows[:3] *= 2.0
+    expected = mt.DistanceFilter().aggregate(rows).weights
+    np.testing.assert_allclose(memory.distance_filter(memory.gram(rows)), expected)
+    assert 0.0 in expected
     expected = (mt.NNM(2) >> mt.GeometricMedian()).aggregate(rows).weights
     np.testing.assert_allclose(memory.nearest_median(memory.gram(rows), 2, 500), expected, atol=1e-4)
 

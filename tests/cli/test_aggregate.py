@@ -205,14 +205,15 @@ def test_a_warning_is_a_note(arrays, capsys, monkeypatch, rule, what):
 
 def test_a_bare_mixtailor_is_the_pool_whose_rules_all_have_a_guarantee(arrays, capsys):
     """The default of the command as well; twin outliers at 9e9 move no result."""
-    _, paths, folder = arrays
+    folder = arrays[2]
     out = folder / "out.npy"
+    paths = [str(folder / f"w{place}.npy") for place in range(12)]  # enough for every rule of the paper's pool
     for place, path in enumerate(paths):
-        np.save(path, np.random.default_rng(place).normal(size=40) + (9e9 if place > 4 else 0.0))
+        np.save(path, np.random.default_rng(place).normal(size=40) + (9e9 if place > 9 else 0.0))
     for _ in range(20):
-        assert main(["aggregate", *paths, "-o", str(out), "--f", "2"]) == 0
+        assert main(["aggregate", *paths, "-o", str(out), "--f", "2", "--json"]) == 0
         assert np.abs(np.load(out)).max() < 5
-    assert "Bulyan" not in capsys.readouterr().out
+        assert json.loads(capsys.readouterr().out)["rule"] in map(repr, mt.default_pool(2))
 
 
 @pytest.mark.parametrize(
@@ -390,6 +391,30 @@ def test_a_memory_is_kept_in_a_file(tmp_path, capsys):
     krum = ["-o", str(tmp_path / "out.npy"), "--rule", "krum", "--f", "1", "--memory", str(state)]
     assert main(["aggregate", *map(str, files), *krum]) == 1
     assert "needs a rule that remembers" in capsys.readouterr().err
+
+
+def test_no_file_counts_twice(arrays, capsys):
+    """Patterns that overlap would make one Byzantine file two; two links to one file are two workers' matter."""
+    _, paths, folder = arrays
+    out = str(folder / "out.npy")
+    again = str(folder / ".." / folder.name / Path(paths[1]).name)
+    assert main(["aggregate", *paths, again, "-o", out, "--rule", "comed"]) == 1
+    assert "is given twice. Give one file for each worker." in capsys.readouterr().err and not Path(out).exists()
+    os.symlink(paths[1], folder / "link.npy")
+    assert main(["aggregate", *paths, str(folder / "link.npy"), "-o", out, "--rule", "comed"]) == 0
+
+
+def test_no_result_without_its_memory(tmp_path, capsys):
+    """Where the state cannot be written, the exit code is 1 and there is no result: neither is half of a round."""
+    files = [tmp_path / f"w{i}.npy" for i in range(6)]
+    for i, file in enumerate(files):
+        np.save(file, np.random.default_rng(i).normal(size=50))
+    (tmp_path / "file").write_text("no folder")
+    out = tmp_path / "out.npy"
+    for state in (tmp_path / "file" / "state", tmp_path / ("s" * 250)):
+        options = ["-o", str(out), "--rule", "memory(view_filter)", "--f", "1", "--memory", str(state)]
+        assert main(["aggregate", *map(str, files), *options]) == 1
+        assert capsys.readouterr().err and not out.exists() and not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "headed.csv"])

@@ -52,8 +52,8 @@ def test_adapters_give_an_adapter(adapters, given, capsys):
 
 
 def test_versions_and_the_order_of_a_set_are_no_difference(adapters, capsys):
-    """PEFT writes sets of modules as lists, in any order."""
-    other = {**CONFIG, "peft_version": "0.9", "target_modules": ["v", "q"]}
+    """PEFT writes sets of modules as lists, in any order, and null for options that it did not have before."""
+    other = {**CONFIG, "peft_version": "0.9", "target_modules": ["v", "q"], "new": None}
     (adapters / "bob" / "adapter_config.json").write_text(json.dumps(other))
     assert run(adapters, "-o", adapters.parent / "merged", "--rule", "comed", "--f", "1", "--json") == 0
     assert summary(capsys)["quarantined"] == []
@@ -62,6 +62,7 @@ def test_versions_and_the_order_of_a_set_are_no_difference(adapters, capsys):
 BAD = {
     "another rank": (json.dumps({**CONFIG, "r": 64}), "r = 64 in its adapter_config.json, where most have 2"),
     "another kind": (json.dumps({**CONFIG, "peft_type": "IA3"}), "peft_type"),
+    "a key less": (json.dumps({key: CONFIG[key] for key in ("peft_type", "r")}), "target_modules = nothing"),
     "a key more": (json.dumps({**CONFIG, "use_dora": True}), "use_dora"),
     "no JSON": ("{", "cannot be read"),
     "no object": ("[1]", "cannot be read"),
@@ -197,3 +198,17 @@ def test_a_changed_folder_changes_its_digest(adapters):
     after = receive_files([adapters / name for name in NAMES]).digests()
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True, True]
     assert len(set(before)) == 5
+
+
+def test_a_file_of_a_folder_among_the_updates_is_not_replaced(tmp_path, capsys):
+    """Fewer than half of the updates are folders, so that the result is a file."""
+    for place in range(4):
+        save_file(tensors(place), tmp_path / f"{place}.safetensors")
+    own = tmp_path / "folder" / "model.safetensors"
+    own.parent.mkdir()
+    save_file(tensors(9), own)
+    content = own.read_bytes()
+    files = [*(tmp_path / f"{place}.safetensors" for place in range(4)), own.parent]
+    assert run(*files, "-o", own, "--rule", "comed") == 1
+    assert "which is one of the files it is made of" in capsys.readouterr().err and own.read_bytes() == content
+    assert run(*files[:4], "--base", own.parent, "-o", own, "--rule", "comed") == 1 and own.read_bytes() == content

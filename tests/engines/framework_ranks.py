@@ -84,6 +84,31 @@ def trainer(rank, count, port, folder, protected):
     return before, _loss(model), _flat(model), callback.hook.last.n if protected else None
 
 
+def again(rank, count, port, folder):
+    """One model trained again: by the same Trainer, by a second one beside the first, and by the first once more."""
+    _launched(rank, count, port)
+    from transformers import Trainer, TrainingArguments
+
+    from mixtailor.engines.huggingface import RobustCallback
+
+    model = _gpt2()
+    before = _loss(model)
+    _corrupt(model, rank, count)
+    arguments = TrainingArguments(
+        output_dir=str(folder), use_cpu=True, max_steps=4, per_device_train_batch_size=4, learning_rate=0.3,
+        report_to=[], save_strategy="no", disable_tqdm=True, logging_strategy="no", optim="sgd",
+        lr_scheduler_type="constant", ddp_backend="gloo",
+    )  # fmt: skip
+    callbacks = [RobustCallback(RULE), RobustCallback(mt.TrimmedMean(1))]
+    trainers = [Trainer(model, arguments, train_dataset=Tokens(), callbacks=[callback]) for callback in callbacks]
+    rules = []
+    for place in (0, 0, 1, 0):
+        trainers[place].train()
+        rules.append(repr(callbacks[place].hook.last.rule))
+    assert rules == ["Comed()", "Comed()", "TrimmedMean(f=1)", "Comed()"], rules
+    return before, _loss(model), _flat(model), callbacks[0].hook.last.n
+
+
 def accelerate(rank, count, port, folder):
     """A plain loop with Accelerate, and one line more."""
     _launched(rank, count, port)

@@ -1,5 +1,6 @@
 """What ranks do in the tests of replicas: seven or three replicas, of two shards each."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -157,6 +158,50 @@ def centrally(rule):
     return {name: item.detach().numpy() for name, item in model.named_parameters()}
 
 
+HALF = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+
+
+def mixed(rank, count):
+    """Models after a few steps of FSDP2 in mixed precision, on 3 x 2 ranks."""
+    mesh, found = _mesh(), {}
+    replica, shard = mesh.get_coordinate()
+    for name, rule in RULES.items():
+        model = _sharded(mesh, mp_policy=HALF)
+        optimizer = RobustOptimizer(torch.optim.AdamW(model.parameters(), lr=0.1), Replicas(rule, mesh), max_norm=1.0)
+        for step in range(STEPS):
+            inputs, targets = batch(replica, shard, step)
+            torch.nn.functional.mse_loss(model(inputs).float(), targets).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        found[name] = _full(model)
+    return found
+
+
+def centrally_mixed(rule):
+    """The same in one process: passes in bfloat16, the mean over a replica's shards and the rule in float32."""
+    model = Tiny()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        updates = []
+        for replica in range(REPLICAS):
+            own = {}
+            for shard in range(SHARDS):
+                passes = copy.deepcopy(model).to(torch.bfloat16)
+                passes.zero_grad()
+                inputs, targets = batch(replica, shard, step)
+                torch.nn.functional.mse_loss(passes(inputs.to(torch.bfloat16)).float(), targets).backward()
+                for name, item in passes.named_parameters():
+                    if item.grad is not None:
+                        own[name] = own.get(name, 0.0) + item.grad.float() / SHARDS
+            updates.append(own)
+        aggregate = rule(updates)
+        for name, item in model.named_parameters():
+            item.grad = aggregate.get(name)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return {name: item.detach().numpy() for name, item in model.named_parameters()}
+
+
 def spare(rank, count):
     """A layer that one replica alone uses: its gradient is the mean with zeros; the wholly unused one keeps none."""
     mesh = _mesh()
@@ -176,7 +221,7 @@ def half(rank, count):
     """bfloat16 parameters in the passes, float32 in the sums; a compiled model; a scaler. All replicas stay equal."""
     mesh = _mesh()
     replica, shard = mesh.get_coordinate()
-    model = _sharded(mesh, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+    model = _sharded(mesh, mp_policy=HALF)
     optimizer = RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), Replicas(mt.Comed(), mesh))
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
     runner, scales = torch.compile(model, backend="eager"), []
@@ -218,4 +263,4 @@ def refused(rank, count):
 
 def everything_else(rank, count):
     """All but the rules, in one group."""
-    return {body.__name__: body(rank, count) for body in (trained, spare, half, refused)}
+    return {body.__name__: body(rank, count) for body in (trained, mixed, spare, half, refused)}

@@ -43,6 +43,15 @@ def test_training_equals_that_of_one_process(name, ranks):
             assert np.allclose(values, central[parameter], rtol=1e-4, atol=1e-5), parameter
 
 
+@pytest.mark.parametrize("name", body.RULES)
+def test_training_in_mixed_precision_equals_that_of_one_process(name, ranks):
+    """Passes in bfloat16, sums and rules in float32: the rule is given what it would be given in one process."""
+    central = body.centrally_mixed(body.RULES[name])
+    for rank in ranks:
+        for parameter, values in rank["mixed"][name].items():
+            assert np.allclose(values, central[parameter], rtol=1e-5, atol=1e-6), parameter
+
+
 def test_layers_that_few_replicas_use(ranks):
     for rank in ranks:
         unused, spare, first = rank["spare"]

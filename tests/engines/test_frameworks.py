@@ -14,7 +14,13 @@ from engines.processes import SECONDS
 
 from mixtailor.engines.distributed import RobustHook
 
-NEEDS = {"trainer": "transformers", "accelerate": "accelerate", "lightning": "lightning", "fabric": "lightning"}
+NEEDS = {
+    "trainer": "transformers",
+    "again": "transformers",
+    "accelerate": "accelerate",
+    "lightning": "lightning",
+    "fabric": "lightning",
+}
 
 
 def _run(name, folder, *arguments):

@@ -228,9 +228,12 @@ def test_a_file_without_run_gets_one_sentence() -> None:
     with pytest.raises(ConfigError) as caught:
         Experiment.parse(text, "mine")
     assert str(caught.value) == (
-        "mine has no table [run], and rule, data, rounds, seed belong there. Write the line [run] above them. "
-        'A title comes above it: title = "...".'
+        "mine has no table [run], and rule, data, rounds, seed belong there. Write the line [run] above them."
     )
+
+
+def test_a_file_without_a_title_has_its_name() -> None:
+    assert Experiment.parse('[run]\nrule = "krum"\n', "mine").title == "mine"
 
 
 def test_a_file_that_runs_nothing_is_refused(tmp_path: Path) -> None:

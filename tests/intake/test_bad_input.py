@@ -55,7 +55,7 @@ def test_rows_of_different_length() -> None:
     """The row that differs from most is named, and leaves where f allows it."""
     x = [np.ones(4), np.ones(4), np.ones(5), np.ones(4)]
     with pytest.raises(
-        mt.FaultError, match=r"1 of 4 updates is of shape \(5,\) where most have \(4,\) \(row 2\), and f = 0"
+        mt.FaultError, match=r"1 of 4 updates is of shape \(5,\) where most have \(4,\) .* tolerates none"
     ):
         mt.Mean()(x)
     result = mt.Comed().aggregate(x)

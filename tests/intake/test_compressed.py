@@ -89,3 +89,15 @@ def test_eight_bit_updates_of_another_form_are_removed_and_named() -> None:
         result = mt.Comed().aggregate(quantised([sound, sound, sound, each], 4, 2))
         assert [gone.row for gone in result.quarantined] == [3]
         np.testing.assert_array_equal(result.update, np.ones(4))
+
+
+def test_nothing_but_wrong_updates_is_refused() -> None:
+    for sent, why in (([], "there is none"), ([WRONG["a coordinate twice"]], "update 0 is a coordinate twice")):
+        with pytest.raises(ValueError, match=f"need a sound one among them, and {why}"):
+            sparse(sent, D)
+
+
+def test_digests_cover_faulty_updates_too() -> None:
+    _, pairs = rows_and_pairs()
+    digests = sparse([*pairs, WRONG["a coordinate twice"]], D).digests()
+    assert len({bytes(digest or b"") for digest in digests}) == 10

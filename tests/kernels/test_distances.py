@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernels.blocks import (
     FEW_NORMS,
-    FINITE_NORMS,
     KINDS,
     NORMS,
     TYPES,
@@ -25,6 +24,8 @@ from kernels.blocks import (
 )
 
 from mixtailor.kernels import distances
+from mixtailor.kernels.norms import point_norms
+from mixtailor.kernels.space import NUMBA, Block
 
 a_few_norms = st.lists(st.sampled_from(NORMS), min_size=1, max_size=3, unique=True)
 # Whole norms may be had together, each power from the one before: lists of them up to 16, in any order
@@ -40,14 +41,6 @@ def between(matrix: np.ndarray, p: float) -> naive.Wide:
     for i in range(len(x)):
         sums[i, i:] = sums[i:, i] = naive.power_sums(x[i:] - x[i], p)
     return sums
-
-
-@st.composite
-def listed_pairs(draw: st.DrawFn, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two lists of rows, in any order, repeats and equal ones included."""
-    rng = random(draw)
-    count = draw(st.integers(1, 40))
-    return rng.integers(0, n, count).astype(np.intp), rng.integers(0, n, count).astype(np.intp)
 
 
 @searches(80)
@@ -79,10 +72,10 @@ def test_sums_for_every_number_of_rows(norms, dtype):
     for n in [*range(1, 20), 31, 32, 33, 63, 64]:
         case = Rows(make("normal", n, 20 + n, dtype, rng), "padded")
         sums = distances.pair_sums(*case.block, np.array(norms))
-        to_zero = distances.point_sums(*case.block, np.zeros(case.width), np.array(norms))
-        for p, answer, lengths in zip(norms, sums, to_zero, strict=True):
+        for p, answer in zip(norms, sums, strict=True):
             assert_sums_agree(answer, between(case.matrix, p), p, case.tolerance)
-            assert_sums_agree(lengths, naive.power_sums(case.matrix, p), p, case.tolerance)
+            lengths = point_norms(*case.block, np.zeros(case.width), p)
+            np.testing.assert_allclose(lengths, naive.narrow(naive.norms(case.matrix, p)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -130,50 +123,16 @@ def test_faulty_rows_show_in_pair_sums(case, norms):
         assert_sums_agree(answer[within], between(given_rows.matrix[sound], p), p, given_rows.tolerance)
 
 
-@searches(50)
-@given(st.data(), rows(max_d=4000), st.sampled_from(FINITE_NORMS))
-def test_pair_sums_scaled(data, given_rows, p):
-    """Divided by a pair's own largest difference, no size over- or underflows, be it denormal or 1e308."""
-    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
-    x = naive.wide(given_rows.matrix)
-    scales = naive.narrow(naive.power_sums(x[first] - x[second], math.inf))
-    scales[scales == 0] = 1.0
-    sums = distances.pair_sums_scaled(*given_rows.block, first, second, p, scales)
-    exact = naive.power_sums((x[first] - x[second]) / scales[:, None], p)
-    assert_sums_agree(sums, exact, p, given_rows.tolerance)
-
-
-@pytest.mark.parametrize("size", [2.0**-1074, 2.0**-1060, 2.0**-149, 1e308])
-def test_scaled_sums_at_the_ends_of_float64(size):
-    """A scale so small that its inverse is infinite still divides, and one so large that its inverse is denormal."""
-    case = Rows(np.array([[0.0] * 9, [size] * 9]))
-    pair = np.array([0], np.intp), np.array([1], np.intp)
-    assert distances.pair_sums_scaled(*case.block, *pair, 3.0, np.array([size])) == pytest.approx([9.0])
-    assert distances.point_sums_scaled(*case.block, np.zeros(9), 3.0, np.array([size, size])) == pytest.approx(
-        [0.0, 9.0]
-    )
-
-
-@searches(50)
-@given(st.data(), rows(max_d=4000))
-def test_pair_maxima(data, given_rows):
-    first, second = data.draw(listed_pairs(len(given_rows.matrix)))
-    x = naive.wide(given_rows.matrix)
-    maxima = distances.pair_maxima(*given_rows.block, first, second)
-    assert_sums_agree(maxima, naive.power_sums(x[first] - x[second], math.inf), math.inf, given_rows.tolerance / 10)
-
-
-@searches(30)
-@given(faulty_rows(), st.sampled_from(FINITE_NORMS))
-def test_faulty_rows_show_in_listed_pairs(case, p):
-    given_rows, faulty = case
-    n = len(given_rows.matrix)
-    first, second = (index.ravel().astype(np.intp) for index in np.indices((n, n)))
-    touched = np.isin(first, faulty) | np.isin(second, faulty)
-    maxima = distances.pair_maxima(*given_rows.block, first, second)
-    assert (np.isfinite(maxima) == ~touched).all()
-    scaled = distances.pair_sums_scaled(*given_rows.block, first, second, p, np.full(n * n, 1e31))
-    assert (np.isfinite(scaled) == ~touched).all()
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.3, 16.0])
+@pytest.mark.parametrize("size", [1e-130, 1e-30, 1.0, 1e30, 1e130])
+def test_lengths_of_pairs_whose_sums_leave_the_range(size, p):
+    """Powers overflow or vanish, lengths do not; equal rows stay equal, and a faulty row spoils no other pair."""
+    x = np.random.default_rng(3).normal(size=(6, 2100)) * size
+    x[4], x[5, 7] = x[1], math.nan
+    (found,) = NUMBA.pair_lengths(Block.of(x), np.array([p]))
+    exact = naive.narrow(np.array([naive.norms(naive.wide(x[:5]) - naive.wide(row), p) for row in x[:5]]))
+    np.testing.assert_allclose(found[:5, :5], exact, rtol=1e-12)
+    assert found[1, 4] == 0.0 and not np.isfinite(found[5]).any()
 
 
 @st.composite
@@ -195,89 +154,19 @@ def points(draw: st.DrawFn, given_rows: Rows) -> np.ndarray:
 
 
 @searches(60)
-@given(st.data(), rows(), fewer_norms | many_norms)
-def test_point_sums(data, given_rows, norms):
+@given(st.data(), rows())
+def test_point_maxima(data, given_rows):
     """The point is float64 and counts as such: a row nudged by 1e-9 is not at distance 0."""
     point = data.draw(points(given_rows))
-    sums = distances.point_sums(*given_rows.block, point, np.array(norms))
-    assert sums.shape == (len(norms), len(given_rows.matrix))
-    for p, answer in zip(norms, sums, strict=True):
-        exact = naive.power_sums(naive.wide(given_rows.matrix) - naive.wide(point), p)
-        assert_sums_agree(answer, exact, p, given_rows.tolerance)
-
-
-@searches(40)
-@given(st.data(), rows(max_d=4000), st.sampled_from(FINITE_NORMS))
-def test_point_sums_scaled(data, given_rows, p):
-    """Each row has its own scale."""
-    point = data.draw(points(given_rows))
-    differences = naive.wide(given_rows.matrix) - naive.wide(point)
-    scales = naive.narrow(naive.power_sums(differences, math.inf))
-    scales[scales == 0] = 1.0
-    sums = distances.point_sums_scaled(*given_rows.block, point, p, scales)
-    assert_sums_agree(sums, naive.power_sums(differences / scales[:, None], p), p, given_rows.tolerance)
+    found = distances.point_maxima(*given_rows.block, point)
+    exact = naive.power_sums(naive.wide(given_rows.matrix) - naive.wide(point), math.inf)
+    assert_sums_agree(found, exact, math.inf, given_rows.tolerance)
 
 
 @searches(30)
-@given(faulty_rows(), fewer_norms | many_norms)
-def test_faulty_rows_show_in_point_sums(case, norms):
-    given_rows, faulty = case
-    point = np.full(given_rows.width, 0.5)
-    sound = ~np.isin(np.arange(len(given_rows.matrix)), faulty)
-    for p, answer in zip(norms, distances.point_sums(*given_rows.block, point, np.array(norms)), strict=True):
-        assert not np.isfinite(answer[~sound]).any()
-        exact = naive.power_sums(naive.wide(given_rows.matrix[sound]) - naive.wide(point), p)
-        assert_sums_agree(answer[sound], exact, p, given_rows.tolerance)
-        if math.isfinite(p):
-            scaled = distances.point_sums_scaled(*given_rows.block, point, p, np.full(sound.size, 1e31))
-            assert (np.isfinite(scaled) == sound).all()
-
-
-@st.composite
-def mixes(draw: st.DrawFn, n: int) -> np.ndarray:
-    """Weights on n rows: of any sum, of sum one, of one row, with and without zeros."""
-    rng = random(draw)
-    weights = rng.normal(size=n) * (rng.uniform(size=n) < draw(st.sampled_from([0.0, 0.5, 1.0])))
-    kind = draw(st.sampled_from(["any", "affine", "mean", "one row"]))
-    if kind == "affine" and abs(weights.sum()) > 0.1:
-        return weights / weights.sum()
-    if kind == "mean":
-        return np.full(n, 1 / n)
-    if kind == "one row":
-        return np.eye(n)[rng.integers(n)]
-    return weights
-
-
-@searches(60)
-@given(st.data(), rows(), st.sampled_from(FEW_NORMS))
-def test_combination_sums(data, given_rows, p):
-    """Distances to a weighted sum of the rows are right up to the rounding of that sum in float64."""
-    weights = data.draw(mixes(len(given_rows.matrix)))
-    sums = distances.combination_sums(*given_rows.block, weights, p)
-    x, wide = naive.wide(given_rows.matrix), naive.wide(weights)
-    exact_point = (wide[:, None] * x).sum(axis=0)
-    rounding = (np.abs(wide)[:, None] * np.abs(x)).sum(axis=0) * (len(x) * 2.0**-52)
-    exact = naive.norms(x - exact_point, p)
-    raw = naive.power_sums(x - exact_point, p)
-    assert sums.shape == (len(x),) and sums.dtype == np.float64
-    inside = (raw >= 1e-280) & (raw <= 1e308)
-    root = 1.0 if math.isinf(p) else 1 / np.longdouble(p)
-    errors = np.abs(naive.wide(sums[inside]) ** root - exact[inside])
-    assert (errors <= given_rows.tolerance * exact[inside] + naive.norms(rounding, p)).all()
-    if np.count_nonzero(weights) == 1 and weights.max() == 1:
-        assert sums[weights.argmax()] == 0
-
-
-@searches(30)
-@given(faulty_rows(), st.sampled_from(FEW_NORMS))
-def test_combination_sums_skip_zero_weights(case, p):
-    """A faulty row of weight zero is far away itself and spoils nobody else; with a weight it spoils all."""
+@given(faulty_rows())
+def test_faulty_rows_show_in_point_maxima(case):
     given_rows, faulty = case
     sound = ~np.isin(np.arange(len(given_rows.matrix)), faulty)
-    weights = np.where(sound, 1 / max(1, sound.sum()), 0.0)
-    sums = distances.combination_sums(*given_rows.block, weights, p)
-    assert not np.isfinite(sums[~sound]).any()
-    exact = naive.power_sums(naive.wide(given_rows.matrix[sound]) - naive.combine(given_rows.matrix, weights), p)
-    assert np.isfinite(sums[sound][exact < 1e308]).all()
-    weights[faulty[0]] = 0.25
-    assert not np.isfinite(distances.combination_sums(*given_rows.block, weights, p)).any()
+    found = distances.point_maxima(*given_rows.block, np.full(given_rows.width, 0.5))
+    assert (np.isfinite(found) == sound).all()

@@ -150,14 +150,36 @@ def test_faulty_rows_show_in_combination_norms(case, p):
 def test_lengths_of_parts():
     """Parts of any size make a whole, and what is not finite stays so."""
     parts = np.array([[[0.0, 3e200]], [[0.0, 4e200]], [[0.0, 1e-300]]])
-    found = norms.added(parts, np.array([2.0]), np.zeros(1, bool))
+    found = norms.added(parts, np.array([2.0]))
     assert found[0, 0] == 0.0 and found[0, 1] == pytest.approx(5e200, rel=1e-15)
     for bad in (math.nan, math.inf):
         parts[1, 0] = bad
-        assert not np.isfinite(norms.added(parts, np.array([2.0]), np.zeros(1, bool))).any()
+        assert not np.isfinite(norms.added(parts, np.array([2.0]))).any()
 
 
-def test_raw_planes_are_added_and_infinite_norms_are_maxima():
-    parts = np.array([[[1.0, 4.0], [1.0, 4.0]], [[2.0, 1.0], [2.0, 1.0]]])
-    found = norms.added(parts, np.array([2.0, np.inf]), np.ones(2, bool))
-    np.testing.assert_array_equal(found, [[3.0, 5.0], [2.0, 4.0]])
+def test_infinite_norms_of_parts_are_maxima():
+    parts = np.array([[[3.0, 4.0], [1.0, 4.0]], [[4.0, 3.0], [2.0, 1.0]]])
+    found = norms.added(parts, np.array([2.0, np.inf]))
+    np.testing.assert_array_equal(found, [[5.0, 5.0], [2.0, 4.0]])
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.3, 16.0])
+@pytest.mark.parametrize("size", [1e-140, 1e-30, 1.0, 1e30, 1e140])
+def test_float64_rows(size, p):
+    """To a point and to a combination, with one row that is far away, and one that is the point."""
+    rng = np.random.default_rng(4)
+    matrix = rng.normal(size=(7, 3001)) * size
+    matrix[5] *= 1e12 if size < 1e100 else 1.0
+    case, point, weights = Rows(matrix), matrix[2].copy(), rng.dirichlet(np.ones(7))
+    expected = naive.norms(naive.wide(matrix) - naive.wide(point), p)
+    np.testing.assert_allclose(norms.point_norms(*case.block, point, p), naive.narrow(expected), rtol=1e-12)
+    middle = (naive.wide(weights)[:, None] * naive.wide(matrix)).sum(axis=0)
+    found = norms.combination_norms(*case.block, weights, p)
+    np.testing.assert_allclose(found, naive.narrow(naive.norms(naive.wide(matrix) - middle, p)), rtol=1e-11)
+    assert norms.combination_norms(*case.block, np.eye(7)[3], p)[3] == 0.0
+
+
+def test_float64_rows_beyond_the_range_have_no_length_that_is_not_finite():
+    case = Rows(np.array([[0.0] * 9, [2.0**-1074] * 9, [2.0**-1030] * 9]))
+    for p in (1.0, 2.0, 16.0):
+        assert np.isfinite(norms.point_norms(*case.block, np.zeros(9), p)).all()

@@ -1,11 +1,13 @@
 """Low-rank updates against the dense products they stand for."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import mixtailor as mt
 from mixtailor.cli import main
@@ -117,7 +119,7 @@ def test_more_faults_than_f() -> None:
     updates: list[Any] = list(_updates(hostile=0))
     for place in range(3):
         updates[place] = {"q": "nothing"}
-    with pytest.raises(mt.FaultError, match="3 of 9 updates prove a fault"):
+    with pytest.raises(mt.FaultError, match="3 of 9 updates are"):
         aggregate_low_rank(mt.MultiKrum(f=2), updates)
 
 
@@ -207,13 +209,80 @@ def test_aggregate_lora(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     options = ["--rule", "multi_krum", "--f", "3", "--lora", "0", "-o", str(tmp_path / "out")]
     assert main(["aggregate", *folders, *options]) == 0
     said = capsys.readouterr().out
-    assert "site-1" in said and "for the model other" in said
+    assert "site-1" in said and 'base_model_name_or_path = "other"' in said
     found = read_adapter(tmp_path / "out")
     assert found.config["base_model_name_or_path"] == "tiny"
     kept = [read_adapter(folder).layers for place, folder in enumerate(folders) if place not in (1, 2)]
     rows = np.stack([_dense({name: layers[f"base_model.model.{name}"] for name in SHAPES}) for layers in kept])
     result = _dense({name: found.layers[f"base_model.model.{name}"] for name in SHAPES})
     assert np.allclose(result, mt.MultiKrum(f=2)(rows), atol=1e-4) and np.abs(result).max() < 100
+
+
+def _complex(folder: Path) -> None:
+    header = {"base_model.model.q.lora_A.weight": {"dtype": "F8_E4M3", "shape": [2, 5], "data_offsets": [0, 10]}}
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(10))
+
+
+def _no_rank(folder: Path) -> None:
+    tensors = {
+        f"base_model.model.{name}.lora_{side}.weight": np.zeros(shape, np.float32)
+        for name, (rows, columns) in SHAPES.items()
+        for side, shape in (("A", (0, columns)), ("B", (rows, 0)))
+    }
+    save_file(tensors, folder / "adapter_model.safetensors")
+
+
+def _holes(folder: Path) -> None:
+    """A matrix of 4 TB that takes no place on the disk."""
+    name, size = "base_model.model.q.lora_A.weight", 1 << 42
+    header = {name: {"dtype": "F32", "shape": [1, size // 4], "data_offsets": [0, size]}}
+    text = json.dumps(header).encode()
+    with (folder / "adapter_model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + size)
+
+
+def _configured(**changes: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+HOSTILE = {
+    "a type of nobody": _complex,
+    "no rank": _no_rank,
+    "holes": _holes,
+    "an integer beyond float64": _configured(lora_alpha=10**400),
+    "factors that overflow": _configured(lora_alpha=1e308, alpha_pattern={"q": 1e308}),
+    "a library to import": _configured(auto_mapping={"parent_library": "os", "base_model_class": "x"}),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_adapter_stops_or_steers_the_others(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first folder is hostile: it is named, and the result has the others' configuration."""
+    pytest.importorskip("typer")
+    for place, update in enumerate(_updates(hostile=0)):
+        _folder(tmp_path / f"site-{place}", update)
+    HOSTILE[kind](tmp_path / "site-0")
+    folders = [str(tmp_path / f"site-{place}") for place in range(9)]
+    options = ["--rule", "multi_krum", "--f", "2", "--lora", "0", "--json", "-o", str(tmp_path / "out")]
+    assert main(["aggregate", *folders, *options]) == 0
+    assert [one["worker"] for one in json.loads(capsys.readouterr().out)["quarantined"]] == ["site-0"]
+    assert "auto_mapping" not in read_adapter(tmp_path / "out").config
+
+
+def test_two_configurations_of_equally_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("typer")
+    folders = [_folder(tmp_path / f"site-{place}", update) for place, update in enumerate(_updates(hostile=0))][:8]
+    for folder in folders[:4]:
+        _configured(task_type="other")(folder)
+    options = ["--rule", "multi_krum", "--f", "2", "--lora", "0", "-o", str(tmp_path / "out")]
+    assert main(["aggregate", *map(str, folders), *options]) == 1
+    assert "4 of 8 have each of two" in capsys.readouterr().err
 
 
 def test_aggregate_lora_alone(tmp_path: Path) -> None:

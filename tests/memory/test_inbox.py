@@ -70,14 +70,40 @@ def test_fresh_uses_what_was_not_used_and_kept_uses_all() -> None:
     assert inbox.stale() == {"w0": 1, "w1": 1, "w2": 2, "w3": 2, "w4": 2}
 
 
+@pytest.mark.parametrize("folder", [None, "rows"])
+def test_what_is_kept_of_a_worker_can_be_read(folder, tmp_path) -> None:
+    """The row that the rule is given, from memory and from the disk, and whose updates were not used yet."""
+    inbox = filled(mt.Mean(), n=3, momentum=0.5, folder=None if folder is None else tmp_path / folder)
+    assert inbox.fresh() == ["w0", "w1", "w2"] and "w1" in inbox and "w7" not in inbox
+    inbox.aggregate(mt.Fresh(3))
+    inbox.put("w1", np.full(3, 5.0), version=1)
+    assert inbox.fresh() == ["w1"] and np.array_equal(inbox["w1"], np.full(3, 3.0))
+    with pytest.raises(KeyError):
+        inbox["w7"]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_honest_worker_that_is_slow_is_no_suspect(guarded: bool) -> None:
+    """Its one update is in every aggregation: counted each time, it seems to push in one direction."""
+    memory, random = mt.recommended(2), np.random.default_rng(0)
+    inbox = mt.Inbox(mt.Guarded(memory) if guarded else memory)
+    inbox.put("slow", random.normal(size=50), version=0)
+    for version in range(40):
+        for worker in range(8):
+            inbox.put(worker, random.normal(size=50) if worker else np.ones(50), version=version)
+        inbox.aggregate(mt.Kept(8))
+    assert memory.suspects() == ["0"], "the steady push of worker 0 is still seen"
+
+
 def test_staleness_goes_into_the_weights() -> None:
     inbox = filled(mt.Mean(), n=2, staleness=1.0)
     inbox.aggregate(mt.Fresh(2))
     inbox.put("w0", np.full(3, 5.0), version=1)
     result = inbox.aggregate(mt.Kept(1))
     assert result.update == pytest.approx((5.0 + 0.5 * 1.0) / 1.5)
-    with pytest.raises(ValueError, match="needs a rule with weights"):
-        mt.Inbox(mt.recommended(1), staleness=0.5)
+    with pytest.raises(ValueError, match="has no form with weights"):
+        mt.Inbox(mt.Bulyan(1), staleness=0.5)
+    mt.Inbox(mt.recommended(1), staleness=0.5)
 
 
 def test_byzantine_rows_are_named_and_the_model_stays_where_there_are_too_many() -> None:

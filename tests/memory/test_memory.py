@@ -11,7 +11,7 @@ import pytest
 import mixtailor as mt
 from mixtailor.memory import history
 from mixtailor.memory.history import History, Recall
-from mixtailor.memory.views import embedded, telling, view_of
+from mixtailor.memory.views import copies, embedded, view_of, widest
 
 NAMES = [f"w{i}" for i in range(12)]
 
@@ -289,7 +289,7 @@ def test_a_pool_is_drawn_each_round() -> None:
     """Both rules of the recommended pool are drawn, and the result names the rule and not the memory."""
     memory, random = mt.recommended(2), np.random.default_rng(0)
     drawn = {repr(memory.aggregate(random.normal(size=(12, 20))).rule) for _ in range(40)}
-    assert drawn == {"ViewFilter(f=2)", "NNM(f=2) >> GeometricMedian()"}
+    assert drawn == {"ViewFilter(f=2)", "DistanceFilter()"}
 
 
 @pytest.mark.parametrize(
@@ -347,15 +347,50 @@ def test_embedded_points_have_the_inner_products_of_a_view() -> None:
     np.testing.assert_allclose(points @ points.T, view, atol=1e-12)
 
 
-def test_a_remembered_view_counts_where_it_tells_more() -> None:
-    """Noise of the past is left out of the filter, and a steady pair of workers is not."""
+def test_the_widest_view_is_the_one_with_the_largest_eigenvalue() -> None:
+    """A steady pair of workers in the past, noise in this round."""
     now, past = (view_of(np.random.default_rng(k).normal(size=(12, 200))) for k in range(2))
-    kept, _ = telling(np.stack([now, past]))
-    np.testing.assert_array_equal(kept, [now])
     past[:2, :2] += 5.0
-    kept, widest = telling(np.stack([now, past]))
-    np.testing.assert_array_equal(kept, [now, past])
-    np.testing.assert_array_equal(widest, past)
+    np.testing.assert_array_equal(widest(np.stack([now, past])), past)
+
+
+def test_who_is_close_to_the_mean_has_a_fair_share() -> None:
+    """Four of twelve push by less than honest workers differ: none of the rules gives them more than a third."""
+    random = np.random.default_rng(11)
+    rows = random.normal(size=(12, 300)) * np.exp(0.3 * random.normal(size=(12, 1)))
+    rows[8:] = 0.5 * random.normal(size=(4, 300)) - 0.3
+    for rule in (mt.ViewFilter(4), mt.DistanceFilter()):
+        weights = mt.Memory(rule, key=1).aggregate(rows, workers=NAMES).weights
+        assert weights[8:].sum() <= 1 / 3 + 1e-9, rule
+    assert mt.CAF(4).aggregate(rows).weights[8:].sum() > 0.45  # what a rule that always removes f does
+
+
+def test_copies_share_the_weight_of_one_update() -> None:
+    """Four workers send the same update, close to the mean: together they count as one of nine."""
+    rows = np.random.default_rng(12).normal(size=(12, 300))
+    rows[:8] /= np.linalg.norm(rows[:8], axis=1, keepdims=True)  # nobody is clipped
+    rows[8:] = rows[:8].mean(axis=0) - 0.02
+    result = mt.Memory(mt.DistanceFilter(), key=1).aggregate(rows, workers=NAMES)
+    np.testing.assert_allclose(result.weights, [1 / 9] * 8 + [1 / 36] * 4)
+
+
+def test_a_copied_worker_loses_nothing_of_its_update() -> None:
+    """Attackers that send what an honest worker sent share its weight: the result is the honest mean."""
+    rows = np.random.default_rng(13).normal(size=(12, 300))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)  # nobody is clipped
+    rows[8:] = rows[0]
+    result = mt.Memory(mt.DistanceFilter(), key=1)(rows, workers=NAMES)
+    np.testing.assert_allclose(result, rows[:8].mean(axis=0), atol=1e-12)
+
+
+def test_far_updates_make_no_copies_of_the_honest_ones() -> None:
+    """Five of twelve are far away from all: the honest ones are close together by comparison, and no copies."""
+    rows = np.random.default_rng(14).normal(size=(12, 50))
+    rows[7:] *= 1e6
+    assert copies(rows).tolist() == [1.0] * 12
+    rows[7:] = rows[7]
+    assert copies(rows).tolist() == [1.0] * 7 + [5.0] * 5
+    assert copies(np.zeros((4, 3))).tolist() == [1.0] * 4
 
 
 def test_running_means_by_hand() -> None:
@@ -394,12 +429,55 @@ def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> N
     assert np.array_equal(memory.state()["means"], before)
 
 
-def test_weights_are_refused_and_teach_nothing() -> None:
-    """Views have no form with weights, not even with equal ones."""
+POOL = [mt.ViewFilter(2), mt.DistanceFilter(), mt.NNM(2) >> mt.GeometricMedian()]
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_equal_weights_change_no_bit_and_no_memory(rule: mt.Rule) -> None:
+    plain, weighted = mt.Memory(rule, key=1), mt.Memory(rule, key=1)
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        updates = random.normal(size=(12, 20))
+        assert np.array_equal(plain(updates), weighted(updates, weights=[17.0] * 12))
+    assert np.array_equal(plain.state()["means"], weighted.state()["means"])
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_what_has_no_weight_has_no_part(rule: mt.Rule) -> None:
+    """Updates of weight 0 are as good as absent: for lengths, views and the rule."""
+    there, absent = mt.Memory(rule, key=1), mt.Memory(rule, key=1)
+    random, mass = np.random.default_rng(0), np.array([1.0, 2.0] * 6 + [0.0, 0.0])
+    for _ in range(5):
+        updates = random.normal(size=(14, 20))
+        updates[12:] *= 1e3
+        found = there(updates, weights=mass, share=0.2)
+        np.testing.assert_allclose(found, absent(updates[:12], weights=mass[:12], share=0.2), atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", POOL, ids=repr)
+def test_a_light_majority_of_steady_attackers_is_found(rule: mt.Rule) -> None:
+    """Seven of twelve push the same way in every round, by as much as others vary, and have 15 % of the weight."""
+    memory, random = mt.Memory(rule, key=1), np.random.default_rng(0)
+    mass = np.array([17.0] * 5 + [15 / 7] * 7)
+    batches = [random.normal(size=(12, 50)) for _ in range(40)]
+    for updates in batches:
+        updates[5:] = 1.0
+    with pytest.warns(UserWarning, match="7 workers look hostile"):
+        result = [memory.aggregate(updates, weights=mass, share=0.2) for updates in batches][-1]
+    assert result.weights is not None and result.weights[5:].sum() < 0.1
+
+
+def test_a_guard_takes_weights_too() -> None:
+    """Around a memory, and alone; a share that no rule of the pool tolerates is refused, and teaches nothing."""
+    updates = np.random.default_rng(0).normal(size=(12, 20))
     memory = mt.recommended(2)
-    with pytest.raises(ValueError, match="has no form with weights"):
-        memory(np.random.default_rng(0).normal(size=(12, 20)), weights=np.ones(12))
-    assert list(memory) == []
+    for rule in (mt.Guarded(memory), mt.Guarded(mt.Comed(), f=2)):
+        assert np.isfinite(rule(updates, weights=np.arange(1.0, 13.0), cap=0.2)).all()
+    assert len(list(memory)) == 12
+    fresh = mt.recommended(2)
+    with pytest.raises(ValueError, match="needs share < 1/2 of the weight"):
+        fresh(updates, weights=[100.0, 100.0] + [1.0] * 10)
+    assert list(fresh) == []
 
 
 def test_nobody_is_suspected_where_all_are_honest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +338,85 @@ def test_receipts_of_many_workers_are_verified_in_one_go(log: Path) -> None:
     assert check_receipts(lines, lines[0].entry, proofs) == ([], []) and calls == 1
     with pytest.raises(TypeError, match="got the text 'ann'"):
         AuditTrail.start(log.with_name("other"), POOL).expect("ann")
+
+
+def _holes(path: Path, suffix: str) -> None:
+    """A terabyte without a byte on the disk: no array at all, an array of another shape, one behind a gap."""
+    if suffix == ".npz":
+        np.savez(path, a=np.ones(4, np.float32))
+        content, size = path.read_bytes(), 1 << 40
+        # The members at the end, so that their places in the directory stay right.
+        with path.open("wb") as file:
+            file.truncate(size)
+            file.seek(0)
+            file.write(content)
+        return
+    with path.open("wb") as file:
+        if suffix == ".npy":
+            shape = (1 << 38,)
+            np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+            file.truncate(file.tell() + (1 << 40))
+        else:
+            file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
+def test_a_file_of_holes_holds_no_audited_round(suffix: str, tmp_path: Path) -> None:
+    """Its first bytes and its length are in its digest; it is quarantined, and nobody waits for a terabyte."""
+    paths = [tmp_path / f"{k}.npy" for k in range(7)]
+    for k, path in enumerate(paths):
+        np.save(path, np.full(4, k, np.float32))
+    paths[3] = tmp_path / f"w{suffix}"
+    _holes(paths[3], suffix)
+    pool = [mt.Comed(), mt.Krum(2)]
+    with AuditTrail.start(tmp_path / "run.audit", pool) as audit:
+        result = mt.MixTailor(pool, audit=audit).aggregate(paths, workers=[path.name for path in paths])
+    assert [one.row for one in result.quarantined] == [3]
+    before = receive(paths).digests()
+    with paths[3].open("r+b") as file:
+        file.write(b"x")
+    assert [one == other for one, other in zip(before, receive(paths).digests(), strict=True)].count(False) == 1
+    os.truncate(paths[3], (1 << 40) + 1)
+    assert receive(paths).digests()[3] not in before
+
+
+def test_a_file_that_is_read_whole_and_is_far_too_long(tmp_path: Path) -> None:
+    """An archive with a gap of a gigabyte among small ones: sound arrays, and out of an audited round."""
+    paths = [tmp_path / f"{k}.npz" for k in range(5)]
+    for k, path in enumerate(paths):
+        np.savez(path, a=np.full(4, k, np.float32))
+    content = paths[2].read_bytes()
+    start = content.index(b"PK\1\2")  # the directory, moved to the end of the gap
+    with paths[2].open("wb") as file:
+        file.write(content[:start])
+        file.truncate(1 << 30)
+        file.seek(1 << 30)
+        file.write(content[start:-22] + content[-22:-6] + (1 << 30).to_bytes(4, "little") + content[-2:])
+    assert not mt.Comed().aggregate(paths).quarantined
+    arrival = receive(paths)
+    arrival.digests()
+    (one,) = mt.Comed().aggregate(arrival).quarantined
+    assert one.row == 2 and "far more than most" in one.reason
+
+
+def test_no_two_names_become_one(log: Path) -> None:
+    """A name that cannot be printed, and the text of its escape: both are in the round."""
+    names = ["ann", "a\x1b", "a\\x1b", "a\\x1b\\", "bob"]
+    updates = np.random.default_rng(0).normal(size=(5, 3))
+    pool = [mt.Comed(), mt.GeometricMedian()]
+    with AuditTrail.start(log, pool) as audit:
+        mt.MixTailor(pool, audit=audit).aggregate(updates, workers=names)
+        for row, name in [(0, "ann"), (2, "a\\x1b"), (3, "a\\x1b\\"), (1, "a\\x1b\\\\"), (4, "bob")]:
+            assert audit.proof(name).holds(name, 0, digest=digest_of(updates[row]))
+
+
+def test_a_second_draw_from_the_same_updates_is_noted(log: Path) -> None:
+    """Consecutive numbers, and nobody absent: only the updates tell that a server drew until it liked the rule."""
+    with AuditTrail.start(log, POOL) as trail:
+        while trail.draw(rows(7), pool=POOL).index != 0:
+            pass
+        trail.draw(rows(7), pool=POOL)
+        trail.draw(rows(8), pool=POOL)
+    report = verify(log, commitment=trail.commitment)
+    (note,) = [note for note in report.notes if "the same updates" in note]
+    assert report.ok and note.startswith("Rounds 0, 1")

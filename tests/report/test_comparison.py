@@ -45,8 +45,10 @@ def test_objects_of_every_kind(tmp_path: Path) -> None:
         f"data, n = 12, f = 2, partition = {name}" for name in ("evenly", "dirichlet alpha=0.3")
     )
     assert one.attacks == ["Tailored(epsilon=10)", "none", "alie"] and set(one.rules) == set(names)
-    lines = str(found).splitlines()
+    lines = found.table().splitlines()
     assert lines[0] == one.title and lines[1].split()[-1] == "worst" and len(lines) == 15
+    assert str(found).startswith(found.table())
+    assert "the mean of the last 3 evaluations and of 1 seed" in str(found) and str(found.folder) in str(found)
     assert "MixTailor (64 rules)" in found.report().read_text(encoding="utf-8")
     assert len(found.figures(["pdf"])) == 6
     assert len(found.figures(["pdf"], style="paper")) == 7, "and all of them side by side"

@@ -129,6 +129,19 @@ def test_too_few_rows() -> None:
     )
 
 
+@pytest.mark.parametrize("rule", [mt.Mean(), mt.NNM(2) >> mt.Mean(), mt.MixTailor([mt.Comed(), mt.Mean()])], ids=repr)
+def test_no_f_to_raise(rule: mt.Rule) -> None:
+    """What to do where a rule takes no f, or tolerates less than it declares; and where nothing could tolerate it."""
+    with pytest.raises(mt.FaultError) as refusal:
+        rule(spoiled(1))
+    assert str(refusal.value) == (
+        f"1 of 12 updates is not finite (row 1), and {rule!r} tolerates none. Look at this worker, or take a rule that "
+        "tolerates 1 of 12, such as Comed()."
+    )
+    with pytest.raises(mt.FaultError, match="these workers: more than half of the updates have to be sound"):
+        rule(spoiled(*range(6)))
+
+
 def test_more_faults_than_f() -> None:
     with pytest.raises(mt.FaultError) as refusal:
         mt.Krum(2)(spoiled(1, 4, 7))

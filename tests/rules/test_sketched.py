@@ -81,9 +81,9 @@ def test_distances_are_never_of_all_coordinates(monkeypatch: pytest.MonkeyPatch)
     widths: list[int] = []
     original = Numba.pair_lengths
 
-    def counted(self, block, powers, raw):
+    def counted(self, block, powers):
         widths.append(block.width)
-        return original(self, block, powers, raw)
+        return original(self, block, powers)
 
     monkeypatch.setattr(Numba, "pair_lengths", counted)
     Sketched(Krum(f=2), sketch=100)(rows())

@@ -144,9 +144,9 @@ def test_no_distance_between_branches_is_computed(monkeypatch: pytest.MonkeyPatc
     seen: list[int] = []
     original = Numba.pair_lengths
 
-    def counted(self, block, powers, raw):
+    def counted(self, block, powers):
         seen.append(len(block.addresses))
-        return original(self, block, powers, raw)
+        return original(self, block, powers)
 
     monkeypatch.setattr(Numba, "pair_lengths", counted)
     Tree(5, Krum(f=2), Krum(f=2))(np.random.default_rng(0).normal(size=(45, 9)))

@@ -22,7 +22,7 @@ def test_which_rules_take_weights() -> None:
     """No rule of which this page says that it takes weights is left out by accident."""
     kinds = {type(rule) for rule in WEIGHTED}
     named = {mt.Mean, mt.Comed, mt.TrimmedMean, mt.GeometricMedian, mt.Krum, mt.MultiKrum, mt.MixTailor}
-    assert {*named, mt.CTMA, mt.Sketched} <= kinds
+    assert {*named, mt.CTMA, mt.Sketched, mt.CAF, mt.ViewFilter, mt.DistanceFilter} <= kinds
 
 
 @pytest.mark.parametrize("rule", WEIGHTED, ids=repr)
@@ -55,6 +55,8 @@ def test_the_weighted_form_itself_agrees(rule: mt.Rule) -> None:
         mt.Comed(),
         mt.TrimmedMean(0),
         mt.GeometricMedian(),
+        mt.DistanceFilter(),
+        mt.DistanceFilter(p=3),
         mt.CTMA(0),
         mt.CTMA(0, rule=mt.Comed()),
         mt.Sketched(mt.CTMA(0), sketch=64),
@@ -74,6 +76,25 @@ def test_integer_weights_are_repeated_rows(rule: mt.Rule, faulty: int, dtype: ty
     np.testing.assert_allclose(found, repeated, atol=2e-6 if dtype is np.float32 else 5e-6)
     if not any(isinstance(part, mt.GeometricMedian) for part in walk(rule)) and dtype is np.float64:
         np.testing.assert_allclose(found, repeated, atol=1e-12)
+
+
+@pytest.mark.parametrize("faulty", [0, 2, 4])
+@pytest.mark.parametrize("kind", [mt.CAF, mt.ViewFilter])
+def test_integer_weights_for_filters(kind: type, faulty: int) -> None:
+    """The least weight that a filter leaves is in units of the mean weight, here 2 repeated updates.
+
+    So it may stop a step earlier than on repeated updates, and then has what these had before that step.
+    """
+    same = 0
+    for seed in range(20):
+        updates = np.random.default_rng(seed).normal(size=(8, 7))
+        updates[0] += 3.0  # sticks out, with one sixteenth of the weight
+        found = kind(0).aggregate(updates, weights=MASS, share=faulty / 16)
+        repeated = kind(faulty).aggregate(np.repeat(updates, MASS, axis=0))
+        assert found.iterations <= repeated.iterations
+        if np.allclose(found.update, repeated.update, atol=1e-9):
+            same += 1
+    assert same >= 15
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0])

@@ -136,3 +136,20 @@ def test_a_thousand_honest_arrays_are_read(tmp_path: Path) -> None:
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", **{f"{k}": np.float32([k]) for k in range(1000)})
         assert len(contents(tmp_path / "a.npz")) == 1000
+
+
+def test_a_directory_of_holes_is_not_read(tmp_path: Path) -> None:
+    """Three gigabytes that cost whoever made them nothing, and that zipfile would read at one go."""
+    size = 3 << 30
+    path = tmp_path / "a.npz"
+    with path.open("wb") as file:
+        file.truncate(size)
+        file.seek(size - 22)
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, size - 1000, 900, 0))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TypeError, match="its directory claims"):
+            contents(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
+    finally:
+        tracemalloc.stop()

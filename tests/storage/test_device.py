@@ -11,10 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import mixtailor as mt
 from mixtailor.intake import receive
 from mixtailor.intake.device import on_device
-from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Sign, Trimmed
+from mixtailor.kernels.columnwise import Around, Median, Sign, Trimmed
 from mixtailor.kernels.tensors import Tensors
-from mixtailor.storage import device as device_storage
-from mixtailor.storage.device import DeviceRows
 from mixtailor.testing import Case
 from mixtailor.updates import Updates
 
@@ -22,7 +20,8 @@ from mixtailor.updates import Updates
 @pytest.fixture
 def short_runs(monkeypatch):
     """Many runs from few coordinates."""
-    monkeypatch.setattr(device_storage, "RUN_ENTRIES", 1 << 10)
+    monkeypatch.setattr(Tensors, "run_entries", 1 << 10)
+    monkeypatch.setattr(Tensors, "view_entries", 1 << 10)
 
 
 def layers(row):
@@ -48,7 +47,7 @@ def test_equals_the_cpu(rule, dtype, short_runs) -> None:
         (on_device([row.reshape(65, 40).T.contiguous().T for row in x]), reference, lambda answer: answer.reshape(-1)),
         (on_device([layers(row) for row in x]), layers(reference), flat),
     ):
-        assert isinstance(sent.storage, DeviceRows) and len(sent.storage.runs()) > 1
+        assert isinstance(sent.storage.space, Tensors) and len(sent.storage.runs()) > 1
         result = case.ask(rule, sent, reference=known)
         answer = back(result.update)
         assert answer.dtype == x.dtype and answer.device == x.device
@@ -110,7 +109,7 @@ def test_all_queries(short_runs) -> None:
                 wider.coordinates(np.array([3, 77, 899])),
                 view.coordinates(np.array([0, 500])),
                 np.asarray(view.at(mixed.columns(Trimmed(1)))),
-                np.asarray(view.at(wider.columns(AroundMedian(5)))),
+                np.asarray(view.at(wider.columns(Around(5)))),
                 np.asarray(view.at(wider.mean())),
                 np.asarray(view.at(point)),
                 np.asarray(mixed.matrix()),
@@ -120,7 +119,7 @@ def test_all_queries(short_runs) -> None:
         np.testing.assert_allclose(ours, dense, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("statistic", [Median(), Trimmed(2), AroundMedian(4), AroundTrimmed(1, 5), Sign()], ids=repr)
+@pytest.mark.parametrize("statistic", [Median(), Trimmed(2), Around(4), Around(5, 1), Sign()], ids=repr)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns(statistic, dtype) -> None:
     """Ties, denormals, zeros of both signs and the largest numbers: as the kernels have them."""

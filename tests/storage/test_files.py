@@ -16,9 +16,8 @@ from safetensors.torch import save_file as save_tensors
 
 import mixtailor as mt
 from mixtailor.intake import receive
-from mixtailor.storage import Layers
+from mixtailor.storage import Converted, Layers
 from mixtailor.storage.files.opened import File
-from mixtailor.storage.files.rows import FileRows
 from mixtailor.updates import Updates
 
 RULES = [mt.Mean(), mt.Comed(), mt.Krum(1), mt.NNM(1) >> mt.Comed(), mt.GeometricMedian(p=3), mt.DnC(1)]
@@ -358,9 +357,9 @@ def test_compressed_members_are_streamed(tmp_path, monkeypatch) -> None:
     for k, row in enumerate(x):
         np.savez_compressed(tmp_path / f"{k}.npz", w=row)
         paths.append(tmp_path / f"{k}.npz")
-    monkeypatch.setattr("mixtailor.storage.files.rows.RUN_ENTRIES", 1 << 13)
+    monkeypatch.setattr("mixtailor.kernels.operations.Space.run_entries", 1 << 13)
     view = Updates.arrived(receive(paths))
-    assert isinstance(view.reader.storage, FileRows) and len(view.reader.storage.runs()) > 20
+    assert isinstance(view.reader.storage, Converted) and len(view.reader.storage.runs()) > 20
     opened = []
     original = zipfile.ZipFile.open
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda self, *a, **k: opened.append(1) or original(self, *a, **k))

@@ -14,10 +14,8 @@ from torch.utils._pytree import tree_leaves
 import mixtailor as mt
 from mixtailor.intake.device import on_device
 from mixtailor.kernels import tensors
+from mixtailor.kernels.operations import Space
 from mixtailor.rules import Plain
-from mixtailor.storage import device, layers
-from mixtailor.storage import rows as storage_rows
-from mixtailor.storage.files import rows as file_rows
 from mixtailor.testing import Case
 from mixtailor.updates import reader
 
@@ -39,10 +37,9 @@ RULES = _one_of_each()
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
     """Runs are bounded whatever d is; short ones let a small d show it."""
-    for module in (storage_rows, layers, file_rows, device):
-        monkeypatch.setattr(module, "RUN_ENTRIES", 1 << 13)
-    for module in (storage_rows, layers):
-        monkeypatch.setattr(module, "VIEW_ENTRIES", 1 << 13)
+    for space in (Space, tensors.Tensors):
+        monkeypatch.setattr(space, "run_entries", 1 << 13)
+        monkeypatch.setattr(space, "view_entries", 1 << 13)
     monkeypatch.setattr(tensors, "_TILE", 1 << 13)
     monkeypatch.setattr(reader, "_HELD", 1 << 13)  # numbers of several ranges, before they are added
 

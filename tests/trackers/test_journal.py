@@ -74,6 +74,28 @@ def test_the_page_of_a_server_claims_no_more_than_it_knows(tmp_path: Path) -> No
     assert "client-7" in text and "<b>server</b>" not in text
 
 
+def test_no_name_stops_or_turns_the_page(tmp_path: Path) -> None:
+    """A file name that is no text, and one that would show the words behind it backwards."""
+    pytest.importorskip("torch")
+    pytest.importorskip("jinja2")
+    from mixtailor.experiments import Results
+    from mixtailor.report.page import rendered
+
+    names = ["w\udcff.npy", "w\u202egnp.npy", "<b>", "w\x1b[2J"]
+    updates = np.ones((4, 3))
+    updates[0] = np.nan
+    journal = Journal(tmp_path)
+    journal.round(1, mt.Comed().aggregate(updates, workers=names), workers=names, absent=["\u2066x"])
+    journal.log(1, {"accuracy": 0.5})
+    text = rendered(Results.load(tmp_path))
+    text.encode()
+    assert all(letter.isprintable() for letter in (tmp_path / "journal.jsonl").read_text() if letter != "\n")
+    assert not {"\u202e", "\u2066", "\x1b"} & set(text) and "<b>" not in text.replace("<b>own</b>", "")
+    with (tmp_path / "journal.jsonl").open("a") as file:  # as somebody else's program would write it
+        file.write('{"round":2,"workers":["\\udcff"],"absent":[],"quarantined":{"\\udcff":"\\udcff"}}\n')
+    rendered(Results.load(tmp_path)).encode()
+
+
 def test_long_names_and_reasons_are_cut(tmp_path: Path) -> None:
     """Clients have a say in both."""
     journal = Journal(tmp_path)

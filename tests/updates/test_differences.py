@@ -8,13 +8,14 @@ import samples
 
 import mixtailor as mt
 from mixtailor.intake import receive
+from mixtailor.rules.part import walk
 from mixtailor.updates import Updates
 
 
-def _differences(models, base, scales=None):
+def _differences(models, base):
     received = receive([*models, base])
     n = len(models)
-    return dataclasses.replace(received, received=tuple(range(n)), n=n, base=True, scales=scales)
+    return dataclasses.replace(received, received=tuple(range(n)), n=n, base=True)
 
 
 def _models(n=13, seed=0):
@@ -28,27 +29,26 @@ def _flat(update):
     return np.concatenate([update["a"].reshape(-1), update["b"]])
 
 
-@pytest.mark.parametrize("rule", samples.rules(), ids=repr)
-def test_scaled_rows(rule):
-    """A factor for each row is as good as rows that were multiplied."""
+WEIGHTED = [rule for rule in samples.rules() if all(part.takes_weights() for part in walk(rule))]
+
+
+@pytest.mark.parametrize("rule", WEIGHTED, ids=repr)
+def test_weighted_differences(rule):
+    """Differences that are never made count by their weights as those that are."""
     rows, base, models = _models(max(13, rule.min_rows() + 1))
-    scales = np.linspace(0.5, 2.0, len(rows))
-    scaled = [{name: scale * part for name, part in row.items()} for scale, row in zip(scales, rows, strict=True)]
-    side = {"entropy": mt.SeededEntropy(3), "reference": rows[0], "honest": range(9)}
-    expected = rule.aggregate(scaled, **side)
-    side["entropy"] = mt.SeededEntropy(3)
-    found = rule.aggregate(_differences(models, base, scales), **side)
+    side = {"reference": rows[0], "weights": np.linspace(0.5, 2.0, len(rows)), "cap": 0.1}
+    expected = rule.aggregate(rows, **side, entropy=mt.SeededEntropy(3))
+    found = rule.aggregate(_differences(models, base), **side, entropy=mt.SeededEntropy(3))
     np.testing.assert_allclose(_flat(found.update), _flat(expected.update), rtol=0, atol=1e-7)
     assert found.selected == expected.selected
 
 
 @pytest.mark.parametrize("rule", [mt.Krum(f=2), mt.Comed(), mt.SignVote(), mt.CGE(f=2)], ids=repr)
-@pytest.mark.parametrize("scales", [None, np.ones(13)])
-def test_faulty_rows_are_named_as_received(rule, scales):
+def test_faulty_rows_are_named_as_received(rule):
     """A model that is not finite is named by its row, and the result is that of the others."""
     rows, base, models = _models()
     models[4] = {**models[4], "b": np.full(7, np.nan)}
-    result = rule.aggregate(_differences(models, base, scales))
+    result = rule.aggregate(_differences(models, base))
     assert [found.row for found in result.quarantined] == [4]
     others = rule.with_f(2).aggregate([row for place, row in enumerate(rows) if place != 4])
     np.testing.assert_allclose(_flat(result.update), _flat(others.update), rtol=0, atol=1e-9)

@@ -54,7 +54,7 @@ class Counting(Group):
         self.met += 1
         return values, doubt
 
-    def lengths(self, own, powers, raw, doubt):
+    def lengths(self, own, powers, doubt):
         return self.sum(own, doubt)
 
     def agreed(self, values):

@@ -2,6 +2,7 @@
 
 from mixtailor.attacks.adaptive import Adaptive
 from mixtailor.attacks.alie import ALIE
+from mixtailor.attacks.apart import Apart
 from mixtailor.attacks.base import Attack, Crafted, Scene
 from mixtailor.attacks.best_response import BestResponse
 from mixtailor.attacks.blow import Blow
@@ -52,6 +53,7 @@ __all__ = [
     "ALIE",
     "ROP",
     "Adaptive",
+    "Apart",
     "Attack",
     "BestResponse",
     "Blow",

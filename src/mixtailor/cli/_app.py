@@ -29,26 +29,17 @@ from mixtailor.cli._output import complain, escape
 
 __all__ = ["COMMANDS", "app", "run"]
 
-COMMANDS = {
-    "demo": demo,
-    "run": run_command,
-    "reproduce": reproduce,
-    "arena": arena,
-    "report": report,
-    "watch": watch,
-    "certify": certify,
-    "bench": bench,
-    "warm": warm,
-    "rules": rules,
-    "attacks": attacks,
-    "aggregate": aggregate,
-    "audit": audit,
-    "version": version,
+GROUPS = {
+    "See it": {"demo": demo, "watch": watch, "report": report},
+    "Train under attack": {"run": run_command, "arena": arena, "reproduce": reproduce, "certify": certify},
+    "Aggregate": {"aggregate": aggregate, "audit": audit, "warm": warm, "bench": bench},
+    "Look it up": {"rules": rules, "attacks": attacks, "version": version},
 }
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 app = typer.Typer(
-    help="Protects distributed and federated training against Byzantine workers.",
-    epilog="Example: mixtailor demo",
+    help="Protects distributed and federated training against Byzantine workers. Start with: mixtailor demo",
+    epilog="In Python, start with: server = mixtailor.recommended(f=2, n=12); update = server(updates, workers=names)",
     rich_markup_mode="rich",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -72,8 +63,9 @@ def _whole(
     pass
 
 
-for name, module in COMMANDS.items():
-    app.command(name, epilog=f"Example: {module.EXAMPLE}")(module.command)
+for group, members in GROUPS.items():
+    for name, module in members.items():
+        app.command(name, epilog=f"Example: {module.EXAMPLE}", rich_help_panel=group)(module.command)
 
 
 def run(arguments: Sequence[str] | None) -> int:

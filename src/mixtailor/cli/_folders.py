@@ -12,13 +12,23 @@ from pathlib import Path
 from mixtailor._checks import plural, refuse, shown
 from mixtailor._files import new_file, read_bounded, rename
 from mixtailor.intake.arrival import Arrival
-from mixtailor.storage.files.folders import is_model_folder, main_file
+from mixtailor.storage.files.folders import is_model_folder
 
-__all__ = ["Configs", "check_folder_out", "complete_folder", "inside", "without", "written_folder"]
+__all__ = [
+    "Configs",
+    "check_folder_out",
+    "common_adapter",
+    "complete_folder",
+    "inside",
+    "too_long",
+    "without",
+    "written_folder",
+]
 
 # What says how the tensors of a folder are meant; which of these comes from the version that wrote it.
 _CONFIGS = ("adapter_config.json", "config.json")
 _VERSIONS = ("peft_version", "transformers_version", "_name_or_path")
+_RANKS = ("r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern")  # what LoRA adapters may differ in
 _MOST = 1 << 20
 
 
@@ -73,10 +83,11 @@ def _configs(folder: Path) -> dict[str, object] | None:
 
 
 def _meant(config: object) -> object:
-    """A configuration without what depends on who wrote it; sets, which are written as lists, in order."""
+    """A configuration without what depends on who wrote it, and without null, which newer versions write for what they
+    added; sets, which are written as lists, in order."""
     if not isinstance(config, dict):
         return config
-    kept = {key: value for key, value in config.items() if key not in _VERSIONS}
+    kept = {key: value for key, value in config.items() if key not in _VERSIONS and value is not None}
     return {
         key: sorted(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
         for key, value in kept.items()
@@ -94,12 +105,41 @@ def _difference(own: Mapping[str, object], most: Mapping[str, object]) -> str:
             continue
         if not isinstance(mine, dict) or not isinstance(usual, dict):
             return f"{'without' if usual else 'with'} {name}, unlike most"
-        key = next(key for key in [*usual, *mine] if mine.get(key) != usual.get(key))
-        return (
-            f"with {shown(key)[:40]} = {shown(json.dumps(mine.get(key)))[:60]} in its {name}, where most have "
-            f"{shown(json.dumps(usual.get(key)))[:60]}"
+        key = next(key for key in [*usual, *mine] if key not in mine or key not in usual or mine[key] != usual[key])
+        own_value, usual_value = (
+            shown(json.dumps(config[key]))[:60] if key in config else "nothing" for config in (mine, usual)
         )
+        return f"with {shown(key)[:40]} = {own_value} in its {name}, where most have {usual_value}"
     return "with another configuration than most"
+
+
+def common_adapter(configs: Sequence[Mapping[str, object]], faults: dict[int, str]) -> Mapping[str, object]:
+    """The configuration that most LoRA adapters have, whatever their ranks; those with another are faulty from now on.
+
+    Whoever loads the result believes its configuration, so no single worker may choose it.
+    """
+    meant = {
+        place: {key: value for key, value in config.items() if key not in _RANKS}
+        for place, config in enumerate(configs)
+        if place not in faults
+    }
+    texts = {place: _text({_CONFIGS[0]: config}) for place, config in meant.items()}
+    (usual, count), *others = Counter(texts.values()).most_common()
+    if others and others[0][1] == count:
+        refuse(f"Adapters need the configuration that most have, and {count} of {len(configs)} have each of two.")
+    first = next(place for place, text in texts.items() if text == usual)
+    for place, text in texts.items():
+        if text != usual:
+            faults[place] = _difference({_CONFIGS[0]: meant[place]}, {_CONFIGS[0]: meant[first]})
+    return configs[first]
+
+
+def too_long(files: Sequence[Path]) -> dict[int, str]:
+    """Files that are much longer than most, which are not loaded: a file of holes costs its worker nothing."""
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    most = (1 << 20) + 64 * sorted(sizes)[len(sizes) // 2]
+    long = {place: size for place, size in enumerate(sizes) if size > most}
+    return {place: f"unreadable: it has {size} bytes, far more than most" for place, size in long.items()}
 
 
 def without(arrival: Arrival, faults: Mapping[int, str]) -> Arrival:
@@ -138,9 +178,9 @@ def complete_folder(out: Path) -> Iterator[Path]:
         raise
 
 
-def written_folder(out: Path, like: Path, configs: Configs, write: "Callable[[Path], None]") -> None:
+def written_folder(out: Path, configs: Configs, write: "Callable[[Path], None]") -> None:
     """Write a folder with its configurations; `write` writes the weights to a file."""
-    adapter = main_file(like).name.startswith("adapter_model")
+    adapter = _CONFIGS[0] in configs.most  # no single folder decides it
     with complete_folder(out) as folder:
         for name, config in configs.most.items():
             with new_file(folder / name) as file:

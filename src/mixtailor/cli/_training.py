@@ -34,14 +34,16 @@ __all__ = [
 Out = Annotated[Path, typer.Option(help="Where results go; runs that are complete there are not repeated.")]
 Jobs = Annotated[int, typer.Option(help="How many processes; -1 is one for each core.")]
 Backend = Annotated[
-    str, typer.Option(help="Of joblib: loky, multiprocessing, sequential; on a connected cluster dask or ray.")
+    str,
+    typer.Option(help="The joblib backend: loky, multiprocessing, sequential; with a cluster dask or ray."),
 ]
 Data = Annotated[
-    Path | None, typer.Option(help="The folder of data files; else MIXTAILOR_DATA, else the user's cache.")
+    Path | None, typer.Option(help="The folder of data files; by default MIXTAILOR_DATA, or the user's cache.")
 ]
-Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to run: 0.05 is a twentieth.")]
+Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to run: 0.05 is a twentieth of them.")]
 Seeds = Annotated[
-    str | None, typer.Option(help="How many seeds (3 is 0, 1, 2), or which (4,7,9), in place of the file's.")
+    str | None,
+    typer.Option(help="How many seeds (3 means 0, 1, 2), or which (4,7,9); replaces the file's."),
 ]
 
 
@@ -54,13 +56,15 @@ class TrackerName(StrEnum):
 
 
 Tracker = Annotated[
-    TrackerName | None, typer.Option("--tracker", help="Also log each evaluation there (`mixtailor[trackers]`).")
+    TrackerName | None,
+    typer.Option("--tracker", help="Also log each evaluation there; needs `mixtailor[trackers]`."),
 ]
 States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
 Frames = Annotated[
-    int, typer.Option(min=0, help="How many rounds of each first seed to film for the report's player; 0 for none.")
+    int,
+    typer.Option(min=0, help="How many rounds of each rule and attack to record for the player; 0 for none."),
 ]
-Resamples = Annotated[int, typer.Option(min=2, help="How often each worker's gradient is drawn at a recorded state.")]
+Resamples = Annotated[int, typer.Option(min=2, help="How many gradients of each worker to record at each of them.")]
 
 
 @contextmanager
@@ -188,7 +192,8 @@ def show_results(results: "Results") -> None:
         for case in worst_cases(group):
             means = [group.mean(case.rule, attack) for attack in group.attacks]
             shown = ["" if mean is None else f"{mean:.1f}" for mean in means]
-            rows.append([case.rule, *shown, f"{case.accuracy:.1f}", f"{case.low:.1f}–{case.high:.1f}"])
+            interval = f"{case.low:.1f}–{case.high:.1f}" if case.seeds > 1 else ""  # one seed says nothing of others
+            rows.append([case.rule, *shown, f"{case.accuracy:.1f}", interval])
         columns = ["rule", *group.attacks, "worst", "95 %"]
         console().print(table(columns, rows, right=columns[1:], title=group.title))
     show_paper(results)

@@ -1,8 +1,9 @@
 """Results to files, atomically."""
 
 import json
+import os
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,7 +13,9 @@ from mixtailor._checks import refuse
 from mixtailor._files import atomic_write
 from mixtailor.kernels.space import to_bfloat16
 from mixtailor.storage.files import checkpoints
+from mixtailor.storage.files.folders import files_of
 from mixtailor.storage.files.formats import SUFFIXES
+from mixtailor.storage.kinds import Unfit
 
 __all__ = ["check_names", "check_out", "write"]
 
@@ -32,10 +35,18 @@ def check_out(out: Path, inputs: Collection[Path]) -> None:
         refuse(f"The result needs a folder that exists, and {str(out.parent)!r} does not. Make it first.")
     if out.is_dir():
         refuse(f"The result needs the name of a file, and {str(out)!r} is a folder.")
-    if any(_same(path, out) for path in inputs):
+    if any(_same(part, out) for path in inputs for part in _parts(path)):
         refuse(f"The result would replace {out.name!r}, which is one of the files it is made of. Give another name.")
     if out.suffix.lower() in checkpoints.SUFFIXES:
         checkpoints.needed_torch()
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files that an input consists of: a folder of Hugging Face has several."""
+    try:
+        return [path, *files_of(path)]
+    except Unfit:
+        return [path]
 
 
 def _same(path: Path, out: Path) -> bool:
@@ -55,8 +66,11 @@ def check_names(out: Path, *, named: bool) -> None:
         refuse("The result for files of named arrays needs names: write it to .npz or .safetensors, not to .npy.")
 
 
-def write(out: Path, result: Any, halves: Collection[str] = ()) -> None:
-    """Write a result; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name)."""
+def write(out: Path, result: Any, halves: Collection[str] = (), before: Callable[[], None] | None = None) -> None:
+    """Write a result; `halves` names the arrays that are bfloat16, which numpy holds as float32 ("" has no name).
+
+    `before` is called when all of it is on the disk and nobody sees it yet: where that fails, there is no result.
+    """
     suffix = out.suffix.lower()
     with atomic_write(out) as file:
         if suffix == ".npy":
@@ -67,6 +81,10 @@ def write(out: Path, result: Any, halves: Collection[str] = ()) -> None:
             _safetensors(file, result, halves)
         else:
             _checkpoint(file, result, halves)
+        if before is not None:
+            file.flush()
+            os.fsync(file.fileno())
+            before()
 
 
 class _Plain:

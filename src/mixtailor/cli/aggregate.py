@@ -1,12 +1,14 @@
 """``mixtailor aggregate``."""
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +19,6 @@ from mixtailor.cli._progress import Readings
 if TYPE_CHECKING:
     from mixtailor.cli._folders import Configs
     from mixtailor.intake.files import Opened
-    from mixtailor.lowrank import Adapter
     from mixtailor.rules import Aggregation, Rule
 
 EXAMPLE = "mixtailor aggregate updates/*.npy -o out.npy --rule krum --f 1"
@@ -32,15 +33,18 @@ def command(
             metavar="FILES",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the result goes, in any of these formats; replaced in one step.")
-    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file to write, in any of these formats.")],
     rule: Annotated[
-        str, typer.Option(help="A rule by name, pre-aggregations in front: 'nnm >> krum(p=3)'. See: mixtailor rules")
+        str,
+        typer.Option(
+            help="A rule by name, such as krum or 'nnm >> krum(p=3)': see `mixtailor rules`. 'mixtailor' is our pool; "
+            "'recommended', with --memory, is for training, round after round."
+        ),
     ] = "mixtailor",
     f: Annotated[int | None, typer.Option("--f", help="How many of the files may be Byzantine.")] = None,
     base: Annotated[
-        Path | None, typer.Option(help="A base model: differences to it are aggregated and added back.")
+        Path | None,
+        typer.Option(help="A base model: the differences to it are aggregated, and the result is added to it."),
     ] = None,
     reference: Annotated[
         Path | None, typer.Option(help="An update that you trust, for fltrust and centered_clipping.")
@@ -51,8 +55,8 @@ def command(
     memory: Annotated[
         Path | None,
         typer.Option(
-            help="What the server remembers of the workers, by file name: read if it is there, and written afterwards. "
-            "For --rule recommended, round after round. It holds a secret of the server.",
+            help="For --rule recommended: a file for what the server remembers of the workers, by their file names. "
+            "Read if it exists, written afterwards. It contains a secret of the server.",
         ),
     ] = None,
     weights: Annotated[
@@ -60,22 +64,28 @@ def command(
         typer.Option(help="How much each file counts: a JSON object or a .csv of file names and numbers."),
     ] = None,
     cap: Annotated[
-        float | None, typer.Option(help="The most of the whole weight that one file has; the rest is spread.")
+        float | None,
+        typer.Option(
+            help="The largest share of the whole weight that one file may have; the excess is spread over the others."
+        ),
     ] = None,
     share: Annotated[
-        float | None, typer.Option(help="How much of the whole weight may be Byzantine; by default the f heaviest.")
+        float | None,
+        typer.Option(
+            help="How much of the whole weight may be Byzantine; by default the weight of the f heaviest files."
+        ),
     ] = None,
     lora: Annotated[
         int | None,
         typer.Option(
             metavar="RANK",
             help="For folders of LoRA adapters: aggregate the products of their factors, with this rank in the result. "
-            "0 stacks the factors, and loses nothing.",
+            "0 stacks the factors, which is exact.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Aggregate files, one per worker, into one. They may be larger than memory: they are read run by run."""
+    """Aggregate files, one per worker, into one. Together they may be larger than memory: they are read in blocks."""
     from mixtailor.cli._folders import without, written_folder
     from mixtailor.cli._weights import read_weights
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
@@ -105,12 +115,12 @@ def command(
         watched = replace(arrival, watch=readings.add)
         names = [path.name for path in files]
         result = chosen.aggregate(watched, workers=names, reference=reference, weights=given, cap=cap, share=share)
+    # A result without what was learnt from its updates, or the other way round, would be half of a round.
+    remember = None if memory is None else partial(chosen.save, memory)  # type: ignore[attr-defined]  # it is a memory
     if configs is None:
-        write(out, result.update, opened.halves)
+        write(out, result.update, opened.halves, remember)
     else:
-        written_folder(out, files[0], configs, lambda path: write(path, result.update, opened.halves))
-    if memory is not None:
-        chosen.save(memory)  # type: ignore[attr-defined]  # it is a memory, as was checked
+        written_folder(out, configs, lambda path: write(path, result.update, opened.halves, remember))
     passes = round(readings.passes, 2)
     _say(result, files, out, as_json, passes)
 
@@ -126,13 +136,16 @@ def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool,
 
 
 def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
-    from mixtailor.cli._folders import check_folder_out, complete_folder
+    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, too_long
     from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
 
     check_folder_out(out)
     adapters: list[Adapter] = []
-    faults: dict[int, str] = {}
+    faults = too_long([folder / "adapter_model.safetensors" for folder in folders])
     for place, folder in enumerate(folders):
+        if place in faults:
+            adapters.append(Adapter({}, {}))
+            continue
         try:
             adapters.append(read_adapter(folder))
         except ValueError as fault:
@@ -140,22 +153,12 @@ def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path)
             faults[place] = str(fault).rstrip(".")
     if len(faults) == len(folders):
         refuse(f"None of these {len(folders)} folders can be read. The first: {faults[0]}.")
-    config = _common_config(adapters, faults)
+    config = common_adapter([each.config for each in adapters], faults)
     names, layers = [path.name for path in folders], [each.layers for each in adapters]
     result = aggregate_low_rank(rule, layers, workers=names, rank=rank or None, faults=faults)
     with complete_folder(out) as folder:
         write_adapter(folder, result.update, config)
     return result
-
-
-def _common_config(adapters: "Sequence[Adapter]", faults: dict[int, str]) -> "Mapping[str, Any]":
-    """The configuration of the first adapter for the model that most are for; those for another are faulty."""
-    models = [each.config.get("base_model_name_or_path") for each in adapters]
-    (most, _), *_ = Counter(str(model) for place, model in enumerate(models) if place not in faults).most_common()
-    for place, model in enumerate(models):
-        if str(model) != most:
-            faults.setdefault(place, f"for the model {shown(model)}, where most are for {shown(most)}")
-    return next(each.config for place, each in enumerate(adapters) if place not in faults)
 
 
 def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
@@ -169,6 +172,7 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     from mixtailor.storage.files.formats import SUFFIXES
 
     if len(given) > 1 or not given[0].is_dir() or is_model_folder(given[0]):
+        _refuse_twice(given)
         return list(given)
     folder = given[0]
     for other in others:
@@ -179,6 +183,14 @@ def _files(given: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     if not inside:
         refuse(f"The folder {str(folder)!r} has no file that ends in {', '.join(SUFFIXES)}, nor adapters or models.")
     return inside
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    """Patterns that overlap name a file twice, and f Byzantine workers would count as more."""
+    places = [os.path.abspath(file) for file in files]
+    twice = [file for file, count in Counter(places).items() if count > 1]
+    if twice:
+        refuse(f"{shown(files[places.index(twice[0])])} is given twice. Give one file for each worker.")
 
 
 def _configs(files: Sequence[Path], out: Path) -> "Configs | None":

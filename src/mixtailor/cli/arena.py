@@ -32,17 +32,19 @@ def command(
     ] = 2,
     n: Annotated[int, typer.Option("--n", min=3, help="How many workers there are.")] = 12,
     rules: Annotated[
-        str | None, typer.Option(help="Some of the rules, by name, or yours as mine.py:Nearest, separated by commas.")
+        str | None,
+        typer.Option(help="Rules by name, separated by commas; yours as mine.py:Nearest. All by default."),
     ] = None,
     pools: Annotated[
         list[str] | None,
-        typer.Option("--pool", help="A pool of your own beside them: its rules, separated by commas. May be repeated."),
+        typer.Option("--pool", help="Also a pool of your own: its rules, separated by commas. May be repeated."),
     ] = None,
     attacks: Annotated[
-        str | None, typer.Option(help="Some of the attacks, by name, or yours as mine.py:Shift, separated by commas.")
+        str | None,
+        typer.Option(help="Attacks by name, separated by commas; yours as mine.py:Shift. All by default."),
     ] = None,
     momentum: Annotated[
-        Momentum, typer.Option(help="Momentum at the server, at the workers, or one after the other.")
+        Momentum, typer.Option(help="Momentum at the server, at the workers, or first the one and then the other.")
     ] = Momentum.server,
     preset: Annotated[
         str, typer.Option(help="Data, network and training: digits, mnist-small, cifar10-small, mnist or cifar10.")
@@ -55,10 +57,10 @@ def command(
     ] = "fixed",
     participation: Annotated[float, typer.Option(help="The share of workers that take part in a round.")] = 1.0,
     misdeclared: Annotated[
-        bool, typer.Option(help="Also with one Byzantine worker less, and one more, than the server declares.")
+        bool, typer.Option(help="Also train with one Byzantine worker less, and one more, than the server declares.")
     ] = False,
     halving: Annotated[
-        bool, typer.Option(help="Give most seeds to each rule's worst attacks, or run all on all seeds.")
+        bool, typer.Option(help="Run most seeds on each rule's worst attacks alone, or all attacks on all seeds.")
     ] = True,
     out: _training.Out = Path("results"),
     scale: _training.Scale = 1.0,
@@ -69,7 +71,7 @@ def command(
     tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
-    """Every rule against every attack, those tailored to it included; what counts is each rule's worst case."""
+    """Train every rule under every attack, and rank the rules by their worst case."""
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 

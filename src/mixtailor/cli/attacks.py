@@ -7,7 +7,7 @@ _WIDE = 116  # columns of a terminal from which references fit
 
 
 def command(as_json: Json = False) -> None:
-    """Every attack, and what the attacker has to know for it."""
+    """List every attack, and what the attacker has to know for it."""
     from importlib.metadata import entry_points
 
     from mixtailor.attacks.registry import GROUP

@@ -18,7 +18,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the log of audited draws from its first line to its last. Exits 1 when it does not hold."""
+    """Check a log of audited draws from its first line to its last. Exits 1 if any line is wrong."""
     from mixtailor.mixing.audit import verify  # numba loads here, and not for help
 
     report = verify(log, commitment=commitment)

@@ -11,18 +11,19 @@ EXAMPLE = 'mixtailor bench --n 20 --d 100000 --f 3 --rules "krum,nnm >> trimmed_
 
 
 def command(
-    n: Annotated[int, typer.Option("--n", min=3, help="How many rows there are.")] = 12,
-    d: Annotated[int, typer.Option("--d", min=1, help="How many coordinates each has.")] = 1_000_000,
+    n: Annotated[int, typer.Option("--n", min=3, help="How many updates there are.")] = 12,
+    d: Annotated[int, typer.Option("--d", min=1, help="How many coordinates each update has.")] = 1_000_000,
     f: Annotated[
-        int, typer.Option("--f", min=0, help="How many of the rows are Byzantine, and the f of the rules.")
+        int, typer.Option("--f", min=0, help="How many of the updates are Byzantine, and the f of the rules.")
     ] = 2,
     rules: Annotated[
-        str | None, typer.Option(help='By name, separated by commas; "nnm >> krum(p=3)" is one. Else a choice of them.')
+        str | None,
+        typer.Option(help='Rules by name, separated by commas: "krum,nnm >> trimmed_mean". By default some.'),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long each rule is measured, in all.")] = 0.5,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long to measure each rule.")] = 0.5,
     as_json: Json = False,
 ) -> None:
-    """Time the rules on this machine, on rows that look like gradients, in multiples of the fastest mean."""
+    """Time the rules on this machine, on random updates, in milliseconds and in multiples of the fastest mean."""
     from mixtailor.cli._timing import chosen_rules, gradients, measured  # numba loads here, and not for help
     from mixtailor.kernels import threads
 

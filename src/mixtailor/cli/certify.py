@@ -27,7 +27,7 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            help="Recorded states: of a run or of an experiment made with --states. Without it, they are recorded now."
+            help="A run or an experiment that was made with --states. Without it, a training is recorded now."
         ),
     ] = None,
     rule: Annotated[str, typer.Option(help='A rule or pool by name, as in an experiment: "nnm >> krum(p=3)".')] = (
@@ -35,13 +35,12 @@ def command(
     ),
     f: Annotated[int, typer.Option("--f", min=1, help="How many workers are Byzantine.")] = 2,
     attacks: Annotated[
-        str, typer.Option(help="By their names in the arena, separated by commas; best response is the strongest.")
+        str,
+        typer.Option(help="Attacks as the arena names them, separated by commas; best response is the strongest."),
     ] = "tailored 0.1,tailored 10,ALIE 1.5",
-    each: Annotated[bool, typer.Option("--each", help="Also a table of every rule under every attack.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="Also print a table of every rule under every attack.")] = False,
     confidence: Annotated[float, typer.Option(help="The confidence of each interval by itself.")] = 0.95,
-    preset: Annotated[
-        str, typer.Option(help="The data to train on, to record states: digits, mnist, cifar10.")
-    ] = "digits",
+    preset: Annotated[str, typer.Option(help="Without FOLDER: what to train on, digits, mnist or cifar10.")] = "digits",
     states: _training.States = 4,
     resamples: _training.Resamples = 10,
     out: _training.Out = Path("results"),
@@ -49,7 +48,7 @@ def command(
     data: _training.Data = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a rule or pool by the paper's Definition 1, on gradients recorded in training. Exits 1 unless it holds."""
+    """Test whether a pool satisfies the paper's Definition 1 on recorded gradients. Exits 1 unless it does."""
     with _training.needed():
         from mixtailor.mixing.grammar import split
         from mixtailor.theory import certify

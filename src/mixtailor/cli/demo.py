@@ -17,7 +17,7 @@ def command(
     frames: _training.Frames = 10,
     as_json: Json = False,
 ) -> None:
-    """See what attacks do: twelve workers learn handwritten digits, two are Byzantine, then four; rule by rule."""
+    """Start here: train twelve workers under attack, rule by rule, print a table and write a report with a player."""
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 

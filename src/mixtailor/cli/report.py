@@ -30,7 +30,7 @@ def command(
     ] = Style.PAGE,
     as_json: Json = False,
 ) -> None:
-    """Write the page of an experiment again, from the files of its runs, finished or not."""
+    """Write the report of runs, finished or not; with --style paper also figures and tables for a paper."""
     with _training.needed():
         from mixtailor.report import draw, tables, write
 

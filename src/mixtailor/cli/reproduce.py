@@ -57,7 +57,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat a figure or table of the MixTailor paper, with its numbers and sentences beside what comes out."""
+    """Repeat a figure or table of the MixTailor paper, and compare the results with its numbers and claims."""
     with _training.needed():
         from mixtailor.experiments import shipped, shipped_names
         from mixtailor.experiments.shipped import source

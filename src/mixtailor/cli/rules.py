@@ -7,7 +7,7 @@ _WIDE = 116  # columns of a terminal from which cost and reference fit
 
 
 def command(as_json: Json = False) -> None:
-    """Every rule and pre-aggregation: what n it needs, what it tolerates, its robustness coefficient."""
+    """List every rule and pre-aggregation: what n it needs, what it tolerates, its robustness coefficient."""
     from importlib.metadata import entry_points
 
     from mixtailor.cli import _catalogue  # numba loads here, and not for help

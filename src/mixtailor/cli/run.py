@@ -26,7 +26,7 @@ def command(
     tracker: _training.Tracker = None,
     as_json: Json = False,
 ) -> None:
-    """Train under attack as a file describes: an experiment or a sweep. After a stop, the same command continues."""
+    """Train under attack as a TOML file describes. After a stop, the same command continues."""
     with _training.needed():
         from mixtailor.experiments import Experiment
         from mixtailor.simulation.recorded_states import Recording

@@ -9,7 +9,7 @@ EXAMPLE = "mixtailor version --json"
 
 
 def command(as_json: Json = False) -> None:
-    """The versions of mixtailor and of what its numbers rest on."""
+    """Print the versions of mixtailor, of Python and of the packages that results depend on."""
     from importlib.metadata import version  # the numbers alone: numba takes half a second to load
 
     versions = {

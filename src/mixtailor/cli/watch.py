@@ -15,14 +15,14 @@ def command(
     folder: Annotated[
         Path, typer.Argument(help="The folder of an experiment, of a single simulation, or of a server's journal.")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")] = 8765,
     host: Annotated[
-        str, typer.Option(help="The address to listen at. Others than this machine's show the page to the network.")
+        str, typer.Option(help="The address to listen on. Any other than 127.0.0.1 shows the page to the network.")
     ] = "127.0.0.1",
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the files.")] = 1.0,
+    interval: Annotated[float, typer.Option(min=0.1, help="How often to look for new records, in seconds.")] = 1.0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = False,
 ) -> None:
-    """Serve the report of runs that are still going on; the page follows them. Ctrl-C ends it."""
+    """Serve the report of a folder on this machine, and update the page while runs train. Ctrl-C ends it."""
     with _training.needed():
         from mixtailor.report.live import Server, is_local
 

@@ -1,13 +1,14 @@
 """What workers say of themselves: how much data they have, and what they measured. Some of it is false."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
+from mixtailor._checks import refuse
+from mixtailor.rules.base import Rule
+from mixtailor.rules.weighting import check_weighted
 
-from mixtailor._types import Floats
-
-__all__ = ["MOST_EXAMPLES", "capped", "is_claim", "lower_median", "number"]
+__all__ = ["MOST_EXAMPLES", "check_cap", "is_claim", "lower_median", "number", "weighing"]
 
 # The most examples that a worker can claim before the claim is a fault.
 MOST_EXAMPLES = 1e9
@@ -24,22 +25,38 @@ def is_claim(claim: object, most: float) -> bool:
     return isinstance(claim, (int, float)) and not isinstance(claim, bool) and 0 <= claim <= most  # NaN is not between
 
 
-def capped(claimed: Sequence[float], cap: float | None) -> Floats | None:
-    """The factor of each difference: its claim over the median of all claims, up to the cap; None without a cap.
-
-    The median and not the mean: a few that claim much would make the mean as large as they like, and everybody
-    else's difference vanish. Where the median is zero, claims say nothing and do not count.
+def check_cap(name: str, option: str, cap: float, rule: Rule, f: int) -> None:
+    """Raise a ValueError if claims cannot count up to this cap, or f workers that claim much would have half of all.
 
     Examples
     --------
-    >>> capped([100, 200, 400, 1e9], 3.0)
-    array([0.33333333, 0.66666667, 1.33333333, 3.        ])
+    >>> import mixtailor as mt
+    >>> check_cap("RobustStrategy", "examples_cap", 0.25, mt.Comed(), 2)
+    Traceback (most recent call last):
+    ValueError: RobustStrategy needs examples_cap < 1/(2f) = 0.25 and got 0.25: f = 2 could claim half of all weight.
     """
-    if cap is None:
-        return None
-    values = np.asarray(claimed, np.float64)
-    middle = float(np.median(values))
-    return np.minimum(values / middle, cap) if middle > 0 else np.ones(len(values))
+    if not isinstance(cap, (int, float)) or isinstance(cap, bool) or not 0 < cap <= 1:
+        refuse(f"{name} needs {option} above 0 and at most 1, the most of all weight for one worker, and got {cap!r}.")
+    check_weighted(rule)
+    if 2 * f * cap >= 1:
+        most = f"{1 / (2 * f):.4g}"
+        refuse(f"{name} needs {option} < 1/(2f) = {most} and got {cap!r}: f = {f} could claim half of all weight.")
+
+
+def weighing(claimed: Mapping[int, float], n: int, cap: float | None) -> dict[str, Any]:
+    """What a rule is told of the claims of n workers, given by place: weights and their cap; nothing without a cap.
+
+    A worker without a sound claim has no weight. Where all claim nothing, all count alike.
+
+    Examples
+    --------
+    >>> weighing({0: 100, 2: 1e9}, 3, 0.25)
+    {'weights': [100.0, 0.0, 1000000000.0], 'cap': 0.3333333333333333}
+    """
+    if cap is None or not any(claimed.values()):
+        return {}
+    # Weights of n workers cannot all be below 1/n.
+    return {"weights": [float(claimed.get(place, 0.0)) for place in range(n)], "cap": max(cap, 1 / n)}
 
 
 def lower_median(values: Sequence[int | float]) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixtailor.engines.claims import weighing
 from mixtailor.memory import Guarded, Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SystemEntropy
@@ -17,7 +18,7 @@ __all__ = ["rehearse"]
 _FEW = 16
 
 
-def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
+def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None = None) -> None:
     """Apply every rule of a pool once to n updates that are alike. What it raises is raised here.
 
     From then on an error comes from what clients sent, and does not end the run.
@@ -30,6 +31,8 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
         coordinates; a function may need all of them.
     reference : bool
         Whether rounds will have a reference.
+    cap : float, optional
+        The most of the weight that one client will have, where their claims count. Tried with f clients at the cap.
 
     Examples
     --------
@@ -42,6 +45,8 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
     members: Sequence[Rule] = rule.rules if isinstance(rule, MixTailor) else (rule,)
     if isinstance(rule, (Guarded, Memory)):
         members = rule.fresh().members(n)[0]  # what it remembers is of clients alone
+    heavy = rule.declared_f() or 0
+    weights = weighing({place: 1e9 if place < heavy else 1.0 for place in range(n)}, n, cap)
     for member in members:
         parts = list(walk(member))
         audited = any(getattr(part, "audit", None) is not None for part in parts)  # every call of it is on the record
@@ -51,4 +56,4 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool) -> None:
         rows = np.cos(np.arange(n * size) ** 1.5).reshape(n, size).astype(np.float32)  # no generator is touched
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            member(rows, reference=rows[0] if reference else None, entropy=SystemEntropy())
+            member(rows, reference=rows[0] if reference else None, entropy=SystemEntropy(), **weights)

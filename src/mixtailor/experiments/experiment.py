@@ -67,7 +67,7 @@ class Experiment(BaseModel):
     Parameters
     ----------
     title, description : str
-        For people.
+        For people. The title of a file without one is the file's name.
     run : table
         What all runs have; see `RunConfig`.
     panels : list of Panel
@@ -113,13 +113,12 @@ class Experiment(BaseModel):
             raise ConfigError(f"{name} is no experiment: its lists or tables are nested too deeply.") from None
         outside = [key for key in table if key in (*RunConfig.model_fields, "preset", "network")]
         if outside and "run" not in table:
-            first = "" if "title" in table else ' A title comes above it: title = "...".'
             raise ConfigError(
                 f"{name} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write "
-                f"the line [run] above {'them' if len(outside) > 1 else 'it'}.{first}"
+                f"the line [run] above {'them' if len(outside) > 1 else 'it'}."
             )
         try:
-            made = cls(**{"name": name, **table})
+            made = cls(**{"name": name, "title": name, **table})
         except ValidationError as error:
             raise ConfigError(sentences(error, cls, name)) from None
         return made

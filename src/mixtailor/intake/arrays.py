@@ -11,7 +11,7 @@ import numpy as np
 from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.kernels.space import from_bfloat16
-from mixtailor.storage.kinds import Kind, Unfit, recast
+from mixtailor.storage.kinds import TORCH_TYPES, Kind, Unfit, recast
 
 __all__ = ["discrete_result", "flattened", "in_memory", "is_array", "is_torch", "read", "restored"]
 
@@ -153,22 +153,7 @@ def in_memory(raw: Any) -> Array:
 def _torch_types() -> dict[Any, "np.dtype[Any]"]:
     import torch
 
-    names = [
-        "float64",
-        "float32",
-        "float16",
-        "bool",
-        "uint8",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint16",
-        "uint32",
-        "uint64",
-    ]
-    known = {getattr(torch, name): np.dtype(name) for name in names if hasattr(torch, name)}
-    return {**known, torch.bfloat16: np.dtype(np.uint16)}
+    return {getattr(torch, name): np.dtype(code) for name, code in TORCH_TYPES.items() if hasattr(torch, name)}
 
 
 @lru_cache(maxsize=4096)  # one Kind a shape: a thousand layers of fifty workers compare by identity

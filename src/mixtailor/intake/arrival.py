@@ -1,12 +1,11 @@
 """`Arrival`: what arrived, and how a result becomes an update again."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
 from mixtailor._checks import refuse
-from mixtailor._types import Floats
+from mixtailor.intake.digests import digest_of
 from mixtailor.storage.group import ALONE, Group
 from mixtailor.storage.rows import Rows
 
@@ -34,8 +33,6 @@ class Arrival:
         From an update from outside (a reference) to a flat vector in the array type of the storage.
     base : bool
         Whether the last row of the storage is a base that updates are differences to.
-    scales : array, optional
-        With a base: a factor for each difference.
     group : Group
         The processes that share the coordinates.
     watch : callable, optional
@@ -53,7 +50,6 @@ class Arrival:
     restore: Callable[[Any, tuple[int, ...]], Any]
     flatten: Callable[[Any], Any]
     base: bool = False
-    scales: Floats | None = None
     group: Group = ALONE
     watch: Callable[[float], None] | None = None
     tensors: bool = False
@@ -70,10 +66,14 @@ class Arrival:
             return [self.sent(index) for index in range(self.n)]
         if self.faults:
             refuse("An audited draw needs what each worker sent, and of faulty updates nothing is kept here.")
+        if self.group.count > 1:
+            refuse(
+                "An audited draw needs the digests of whole updates, and this process holds a slice of each. Use an "
+                "engine whose server receives whole updates."
+            )
         digests: list[bytes | None] = []
         for row in range(len(self.received)):
-            digest = hashlib.sha256(b"mixtailor coordinates 1\n")
-            for part in self.storage.row_bytes(row):
-                digest.update(part)
-            digests.append(digest.digest())
+            coordinates = self.storage.new()
+            self.storage.copy_row(row, coordinates)
+            digests.append(digest_of(coordinates))
         return digests

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor._checks import check_count
+from mixtailor._checks import check_count, refuse
 from mixtailor.intake.arrival import Arrival
-from mixtailor.storage.compressed import Quantised, Sparse
-from mixtailor.storage.rows import Rows
+from mixtailor.intake.digests import digest_of
+from mixtailor.storage.compressed import QuantisedSource, SparseSource
+from mixtailor.storage.converted import Converted, Source
 
 __all__ = ["quantised", "sparse"]
 
@@ -42,7 +43,7 @@ def sparse(updates: Sequence[tuple[Any, Any]], d: int) -> Arrival:
       quarantined  row 4: coordinate 7, and there are 4
     """
 
-    def read(update: Any) -> tuple[Any, Any]:
+    def read(update: Any) -> Source:
         indices, values = _pair(update)
         if indices.dtype.kind not in "iu" and indices.size:
             raise _Wrong(f"indices of type {indices.dtype}")
@@ -57,10 +58,10 @@ def sparse(updates: Sequence[tuple[Any, Any]], d: int) -> Arrival:
             indices, values = indices[order], values[order]
             if (np.diff(indices) == 0).any():
                 raise _Wrong("a coordinate twice")
-        return indices, _numbers(values)
+        return SparseSource(indices, _numbers(values), d)
 
     check_count("sparse", "d", d)
-    return _arrival(updates, read, lambda first, second: Sparse(first, second, d))
+    return _arrival(updates, read)
 
 
 def quantised(updates: Sequence[tuple[Any, Any]], d: int, group: int) -> Arrival:
@@ -87,17 +88,17 @@ def quantised(updates: Sequence[tuple[Any, Any]], d: int, group: int) -> Arrival
     """
     groups = -(-d // max(1, group))
 
-    def read(update: Any) -> tuple[Any, Any]:
+    def read(update: Any) -> Source:
         codes, scales = _pair(update)
         if codes.dtype != np.int8:
             raise _Wrong(f"codes of type {codes.dtype}")
         if codes.shape != (d,) or scales.shape != (groups,):
             raise _Wrong(f"{codes.size:,} codes and {scales.size:,} scales, and there are {d:,} and {groups:,}")
-        return codes, _numbers(scales)
+        return QuantisedSource(codes, _numbers(scales), group)
 
     check_count("quantised", "d", d)
     check_count("quantised", "group", group)
-    return _arrival(updates, read, lambda first, second: Quantised(first, second, group, d))
+    return _arrival(updates, read)
 
 
 def _pair(update: Any) -> tuple[Any, Any]:
@@ -117,18 +118,23 @@ def _numbers(values: Any) -> Any:
         return np.ascontiguousarray(values, np.float32)
 
 
-def _arrival(
-    updates: Sequence[Any], read: Callable[[Any], tuple[Any, Any]], make: Callable[[list[Any], list[Any]], Rows]
-) -> Arrival:
-    sound: dict[int, tuple[Any, Any]] = {}
+def _arrival(updates: Sequence[Any], read: Callable[[Any], Source]) -> Arrival:
+    sound: dict[int, Source] = {}
     faults: dict[int, str] = {}
     for index, update in enumerate(updates):
         try:
             sound[index] = read(update)
         except _Wrong as wrong:
             faults[index] = str(wrong)
-    storage = make([first for first, _ in sound.values()], [second for _, second in sound.values()])
-    return Arrival(storage, tuple(sound), faults, len(updates), lambda flat, _: flat, _dense)
+    if not sound:
+        why = f"and update 0 is {faults[0]}" if faults else "and there is none"
+        refuse(f"Updates need a sound one among them, {why}.")
+    storage = Converted(list(sound.values()), np.dtype(np.float32), False)
+
+    def sent(index: int) -> bytes:
+        return digest_of(updates[index])
+
+    return Arrival(storage, tuple(sound), faults, len(updates), lambda flat, _: flat, _dense, sent=sent)
 
 
 def _dense(reference: Any) -> Any:

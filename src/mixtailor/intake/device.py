@@ -9,8 +9,10 @@ from mixtailor._checks import refuse
 from mixtailor.intake.arrays import is_array, read
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.trees import Leaves, leaves_of, of_leaves, of_matrix
-from mixtailor.storage.device import DeviceRows, TensorLayer
+from mixtailor.storage.device import DeviceRows
 from mixtailor.storage.kinds import Kind
+from mixtailor.storage.layers import Layers
+from mixtailor.storage.rows import Rows
 
 __all__ = ["layers_on_device", "matrix_on_device", "on_device"]
 
@@ -51,20 +53,20 @@ def matrix_on_device(matrix: torch.Tensor, kind: Kind) -> DeviceRows:
     # Trailing axes that cannot be seen as one are read row by row.
     whole = matrix.ndim == 2 or matrix[0].is_contiguous()
     rows: Any = matrix.view(n, kind.size) if whole and n else list(matrix)
-    return DeviceRows([TensorLayer(rows, kind.size, dtype, matrix.device)], n, matrix.device)
+    return DeviceRows(rows, kind.size, dtype, matrix.device, matrix.device)
 
 
-def layers_on_device(leaves: Leaves) -> DeviceRows:
+def layers_on_device(leaves: Leaves) -> Rows:
     """The storage of n tensors or containers of tensors."""
-    kinds = leaves.layout.kinds
+    kinds = leaves.kinds
     devices = [_device(kinds[path]) for path in leaves.paths]
     # Where layers are on several devices, one that is not the CPU computes.
     where = next((one for one in devices if one.type != "cpu"), devices[0] if devices else torch.device("cpu"))
-    layers = [
-        TensorLayer([_tensor(array) for array in leaves.arrays[path]], kinds[path].size, _dtype(kinds[path]), device)
-        for path, device in zip(leaves.paths, devices, strict=True)
-    ]
-    return DeviceRows(layers, len(leaves.received), where)
+    layers: list[Rows] = []
+    for path, device in zip(leaves.paths, devices, strict=True):
+        kind, tensors = kinds[path], [_tensor(array) for array in leaves.arrays[path]]
+        layers.append(DeviceRows(tensors, kind.size, _dtype(kind), device, where))
+    return layers[0] if len(layers) == 1 else Layers(layers, len(leaves.received))
 
 
 def _device(kind: Kind) -> torch.device:

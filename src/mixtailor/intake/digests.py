@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor.intake.arrays import is_array, is_torch
+from mixtailor.storage.files.opened import digest_of_long
 
 __all__ = ["digest_of", "file_digest"]
 
@@ -43,17 +44,29 @@ def digest_of(update: Any) -> bytes:
     return hasher.digest()
 
 
-def file_digest(path: "str | os.PathLike[str]") -> bytes:
-    """The SHA-256 of a file's bytes, as `sha256sum` prints it; of what is no regular file, that it cannot be read."""
+def file_digest(path: "str | os.PathLike[str]", most: int | None = None) -> bytes:
+    """The SHA-256 of a file's bytes, as `sha256sum` prints it; of what is no regular file, that it cannot be read.
+
+    Parameters
+    ----------
+    path : path
+    most : int, optional
+        How many bytes are read. Of a longer file, the digest covers these and the length.
+    """
     hasher = hashlib.sha256()
     try:
         # A pipe would keep the server waiting for whoever writes to it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(descriptor, "rb") as file:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                while chunk := file.read(_CHUNK):
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode):
+                left = found.st_size if most is None else min(found.st_size, most)  # one that grows would never end
+                while left and (chunk := file.read(min(_CHUNK, left))):
                     hasher.update(chunk)
-                return hasher.digest()
+                    left -= len(chunk)
+                if most is None or found.st_size <= most:
+                    return hasher.digest()
+                return digest_of_long(found.st_size, hasher.digest())
     except (OSError, ValueError):  # a name may hold a zero byte
         pass
     return hashlib.sha256(b"mixtailor file that cannot be read 1\n").digest()

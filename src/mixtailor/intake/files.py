@@ -17,14 +17,13 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, structures_of
 from mixtailor.intake.trees import Leaves
-from mixtailor.storage.files.folders import is_model_folder
+from mixtailor.storage.converted import WHOLE, Converted
+from mixtailor.storage.files.folders import is_model_folder, main_file
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import File, FileArray, Unreadable
-from mixtailor.storage.files.rows import FileRows
 from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import WHOLE
 
 __all__ = ["Opened", "open_files", "receive_files"]
 
@@ -83,7 +82,7 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         _refuse_all(paths, faults)
     leaves = Leaves.settled(rows, faults)
     bases = {} if base is None else _base_arrays(base, leaves)
-    kinds = {path: _typed(kind, bases.get(path)) for path, kind in leaves.layout.kinds.items()}
+    kinds = {path: _typed(kind, bases.get(path)) for path, kind in leaves.kinds.items()}
     storages = [_rows(leaves, path, bases.get(path)) for path in leaves.paths]
     storage: Rows = storages[0] if len(storages) == 1 else Layers(storages, len(leaves.received) + bool(bases))
 
@@ -103,22 +102,28 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
             return vector
         return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
 
+    most = _most_bytes([sum(file.size for file in files[index]) for index in leaves.received])
+
     def sent(index: int) -> bytes:
         opened = files[index]
         if len(opened) == 1:  # by its path, another file might be found by now
-            return opened[0].digest()
+            return opened[0].digest(most)
         if opened:
-            return digest_of([(file.name, file.digest()) for file in opened])
+            return digest_of([(file.name, file.digest(most)) for file in opened])
         path = paths[index]
-        return (
-            file_digest(path)
-            if _is_path(path) and not is_model_folder(path)
-            else digest_of(None if _is_path(path) else path)
-        )
+        if not _is_path(path):
+            return digest_of(path)
+        main = main_file(Path(os.fspath(path)))
+        return file_digest(main, most) if main == Path(path) else digest_of([(main.name, file_digest(main, most))])
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
     halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
     return Opened(arrival, halves, () not in kinds)
+
+
+def _most_bytes(sizes: Sequence[int]) -> int:
+    """How many bytes of a file a digest covers: far more than most files have, so that no honest one has more."""
+    return (1 << 20) + 64 * sorted(sizes)[(len(sizes) - 1) // 2]
 
 
 def _typed(kind: Kind, base: FileArray | None) -> Kind:
@@ -141,12 +146,12 @@ def _structure(path: Any) -> Structure:
     return row
 
 
-def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> FileRows:
-    kind, sources = leaves.layout.kinds[path], leaves.arrays[path]
+def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> Converted:
+    kind, sources = leaves.kinds[path], leaves.arrays[path]
     if base is None:
-        return FileRows(sources, kind.dtype, kind.bits)
+        return Converted(sources, kind.dtype, kind.bits)
     # Differences of half precision are kept in float32: rounded to half again, small updates of large weights vanish.
-    return FileRows([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
+    return Converted([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
@@ -166,7 +171,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
         raise ValueError(f"The base needs to be a file that can be read, and {name} is {error}.") from None
     found = {}
     for title in leaves.paths:
-        kind = leaves.layout.kinds[title]
+        kind = leaves.kinds[title]
         shown = f"the array {title[0]!r}" if title else "one array without a name"
         array = known.get(title)
         if array is None:

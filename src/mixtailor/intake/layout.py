@@ -8,7 +8,7 @@ from typing import Any, final
 from mixtailor._checks import refuse
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["CommonStructure", "Path", "Structure", "named", "settle", "structures_of"]
+__all__ = ["Path", "Structure", "named", "settle", "structures_of"]
 
 Path = tuple[object, ...]
 
@@ -29,23 +29,6 @@ class Structure:
     kinds: dict[Path, Kind] = field(default_factory=dict)
     arrays: dict[Path, Any] = field(default_factory=dict)
     form: list[tuple[Path, type]] = field(default_factory=list)
-
-
-@final
-@dataclass(frozen=True)
-class CommonStructure:
-    """The structure that most updates share.
-
-    Attributes
-    ----------
-    kinds : dict
-        The kind of each array, in the type that most updates have, in the order of the template.
-    template : int
-        An update of the form that most have.
-    """
-
-    kinds: dict[Path, Kind]
-    template: int
 
 
 def structures_of(
@@ -71,8 +54,11 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 160 else text[:160] + "..."
 
 
-def settle(rows: list[Structure | None], faults: dict[int, str]) -> CommonStructure:
-    """The structure that most updates share. Those of another become None, and what is wrong with them is noted."""
+def settle(rows: list[Structure | None], faults: dict[int, str]) -> tuple[dict[Path, Kind], int]:
+    """The structure that most updates share: the kind of each array, in the type that most have, and such an update.
+
+    Those of another structure become None, and what is wrong with them is noted.
+    """
     signatures = [None if row is None else _signature(row.kinds) for row in rows]
     tally = Counter(signature for signature in signatures if signature is not None)
     if not tally:
@@ -98,7 +84,7 @@ def settle(rows: list[Structure | None], faults: dict[int, str]) -> CommonStruct
         if row is not None and signatures[index] != most:
             faults[index] = _difference(row.kinds, kinds)
             rows[index] = None
-    return CommonStructure(kinds, template)
+    return kinds, template
 
 
 def _signature(kinds: dict[Path, Kind]) -> frozenset[tuple[Path, tuple[int, ...], bool, bool, Any]]:

@@ -10,10 +10,10 @@ from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.files import receive_files
 from mixtailor.intake.trees import leaves_of, of_leaves, of_matrix
 from mixtailor.kernels.space import addresses_of
+from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import Unfit
 from mixtailor.storage.layers import Matrix, fits
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import ArraySource, Strided
 
 __all__ = ["receive"]
 
@@ -52,7 +52,7 @@ def receive(updates: Any) -> Arrival:
         refuse("Updates need n rows of d coordinates and got a flat list of numbers. Give a list of n lists or arrays.")
     leaves, faults = leaves_of(updates)
     for path in leaves.paths:
-        if leaves.layout.kinds[path].elsewhere:
+        if leaves.kinds[path].elsewhere:
             from mixtailor.intake.device import layers_on_device  # loads torch
 
             return of_leaves(updates, leaves, faults, layers_on_device(leaves))
@@ -80,5 +80,5 @@ def _receive_matrix(updates: Any) -> Arrival:
         matrix = array.reshape(n, row.size)
         storage = Matrix(matrix, addresses_of(matrix))
     else:
-        storage = Strided([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
+        storage = Converted([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
     return of_matrix(updates, row, storage)

@@ -1,6 +1,6 @@
 """Lists of updates in memory: arrays, state dicts, lists of layers, nested as the sender likes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,11 +11,11 @@ from mixtailor._types import Array
 from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
-from mixtailor.intake.layout import CommonStructure, Path, Structure, named, settle, structures_of
+from mixtailor.intake.layout import Path, Structure, named, settle, structures_of
+from mixtailor.storage.converted import Converted
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
 from mixtailor.storage.rows import Rows
-from mixtailor.storage.strided import Strided
 
 __all__ = ["Leaves", "leaves_of", "of_leaves", "of_matrix", "structure_of"]
 
@@ -30,7 +30,10 @@ class Leaves:
 
     Attributes
     ----------
-    layout : CommonStructure
+    kinds : dict
+        The kind of each array, by path, in the type that most updates have.
+    template : int
+        An update of the form that most have.
     arrays : dict
         The arrays of the sound updates, by path.
     bits : dict or None
@@ -39,26 +42,30 @@ class Leaves:
         The index of each sound update.
     """
 
-    layout: CommonStructure
+    kinds: dict[Path, Kind]
+    template: int
     arrays: dict[Path, list[Any]]
     bits: dict[Path, list[bool]] | None
     received: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if list(self.kinds) == [()] and self.kinds[()].discrete:
+            # A single array of integers is an update of integers, not a counter.
+            self.kinds = {(): self.kinds[()].as_floats()}
         # The arrays that coordinates are counted over, and those of counters and flags.
         self.paths: list[Path] = []
         self.counters: list[Path] = []
-        for path, kind in self.layout.kinds.items():
+        for path, kind in self.kinds.items():
             (self.counters if kind.discrete else self.paths).append(path)
 
     @classmethod
     def settled(cls, rows: "list[Structure | None]", faults: dict[int, str]) -> "Leaves":
         """From the structures of all updates; the faults of those that differ from most are noted."""
-        layout = _as_floats(settle(rows, faults))
+        kinds, template = settle(rows, faults)
         sound = [row for row in rows if row is not None]
-        arrays = {path: [row.arrays[path] for row in sound] for path in layout.kinds}
-        bits = {path: [row.kinds[path].bits for row in sound] for path in layout.kinds}
-        return cls(layout, arrays, bits, tuple(index for index, row in enumerate(rows) if row is not None))
+        arrays = {path: [row.arrays[path] for row in sound] for path in kinds}
+        bits = {path: [row.kinds[path].bits for row in sound] for path in kinds}
+        return cls(kinds, template, arrays, bits, tuple(index for index, row in enumerate(rows) if row is not None))
 
     @classmethod
     def of_one_structure(cls, updates: Sequence[Any]) -> "Leaves | None":
@@ -73,16 +80,15 @@ class Leaves:
                     return None
         except Exception:  # what is wrong, and with which update, is found when each is read carefully
             return None
-        layout = _as_floats(CommonStructure(first.kinds, 0))
-        return cls(layout, arrays, None, tuple(range(len(updates)))) if first.kinds else None
+        return cls(first.kinds, 0, arrays, None, tuple(range(len(updates)))) if first.kinds else None
 
     def storage(self) -> Rows:
         """The arrays in memory, read where they are."""
         storages = [self._rows(path) for path in self.paths]
         return storages[0] if len(storages) == 1 else Layers(storages, len(self.received))
 
-    def _rows(self, path: Path) -> Matrix | Strided:
-        kind, column = self.layout.kinds[path], self.arrays[path]
+    def _rows(self, path: Path) -> Matrix | Converted:
+        kind, column = self.kinds[path], self.arrays[path]
         arrays: list[Array]
         if self.bits is None and is_torch(column[0]) and not kind.bits:
             arrays = [tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy() for tensor in column]
@@ -99,12 +105,12 @@ class Leaves:
         """The flat result of an array of counters or flags, from the updates that remain."""
         column, place = self.arrays[path], {index: at for at, index in enumerate(self.received)}
         rows = [whole(column[place[index]]) for index in left]
-        return discrete_result(self.layout.kinds[path], [row for row in rows if row is not None])
+        return discrete_result(self.kinds[path], [row for row in rows if row is not None])
 
     def flatten(self, reference: Any) -> Any:
         """An update from outside as one flat vector."""
         if self.paths == [()]:
-            return flattened(self.layout.kinds[()], reference)
+            return flattened(self.kinds[()], reference)
         try:
             arrays = structure_of(reference).arrays
         except TypeError as error:
@@ -112,7 +118,7 @@ class Leaves:
         missing = [path for path in self.paths if path not in arrays]
         if missing:
             refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
-        return np.concatenate([np.empty(0), *(flattened(self.layout.kinds[path], arrays[path]) for path in self.paths)])
+        return np.concatenate([np.empty(0), *(flattened(self.kinds[path], arrays[path]) for path in self.paths)])
 
 
 def structure_of(item: Any) -> Structure:
@@ -142,18 +148,18 @@ def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
     elif isinstance(item, (bool, int, float)):
         row.kinds[path], row.arrays[path] = read(np.asarray(item))
     else:
-        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed)")
+        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed{_instead(item)})")
+
+
+def _instead(item: object) -> str:
+    """What to write for what people have at hand: a network, or its parameters, which can be read once."""
+    if hasattr(item, "state_dict"):
+        return "; give its state_dict()"
+    return "; give a list" if isinstance(item, Iterator) else ""
 
 
 def _type_name(item: object) -> str:
     return "None" if item is None else type(item).__name__
-
-
-def _as_floats(layout: CommonStructure) -> CommonStructure:
-    if list(layout.kinds) == [()] and layout.kinds[()].discrete:
-        # A single array of integers is an update of integers, not a counter.
-        return CommonStructure({(): layout.kinds[()].as_floats()}, layout.template)
-    return layout
 
 
 def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, list[Any]]) -> bool:
@@ -215,14 +221,14 @@ def of_matrix(updates: Any, kind: Kind, storage: Rows) -> Arrival:
 
 def of_leaves(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str], storage: Rows) -> Arrival:
     """What arrived as a list of n arrays or nested containers of arrays."""
-    kinds = leaves.layout.kinds
+    kinds = leaves.kinds
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         results = {path: restored(kinds[path], part) for path, part in leaves.parts(result).items()}
         for path in leaves.counters:
             flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
             results[path] = restored(kinds[path], flat)
-        return _rebuilt(updates[leaves.layout.template], results)
+        return _rebuilt(updates[leaves.template], results)
 
     def flatten(reference: Any) -> Any:
         return storage.space.vector(leaves.flatten(reference))

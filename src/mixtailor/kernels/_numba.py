@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from mixtailor.kernels.compiling import WATCH
 
 __all__ = [
+    "address_of",
     "cgutils",
     "config",
     "copy",
@@ -66,7 +67,8 @@ def _stamp() -> str:
 
 
 def _compiled(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    options = {"no_cfunc_wrapper": True, **options}
+    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     index: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):  # numba's own, private; without it only a developer would see old kernels
         index._source_stamp = _stamp()
@@ -108,6 +110,11 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 
 
+def _name(function: Any, constants: tuple[int, ...]) -> None:
+    label = "_".join(str(constant).replace("-", "minus") for constant in constants)
+    function.__name__ = function.__qualname__ = f"{function.__name__}_{label}"
+
+
 def special_kernel(*constants: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A `kernel` that is compiled for some constants, which its function has as free variables.
 
@@ -116,12 +123,27 @@ def special_kernel(*constants: int) -> Callable[[Callable[P, R]], Callable[P, R]
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        label = "_".join(str(constant).replace("-", "minus") for constant in constants)
-        function.__name__ = f"{function.__name__}_{label}"
-        function.__qualname__ = function.__name__
+        _name(function, constants)
         return kernel(function)
 
     return decorate
+
+
+_kept: list[Any] = []  # code that is called by its address must not be collected
+
+
+def address_of(function: Callable[..., None], signature: str, *constants: int) -> int:
+    """Where the compiled code of a function without a result begins, for kernels that call it by that address.
+
+    What differs from kernel to kernel is compiled like this, by itself, and everything around it once for all. The
+    signature is numba's, of integers and float64 alone: ``"void(intp, float64)"``.
+    """
+    _name(function, constants)
+    dispatcher: Any = _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=False)
+    dispatcher.compile(signature)
+    _kept.append(dispatcher)
+    (found,) = dispatcher.overloads.values()
+    return int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Any

@@ -23,6 +23,9 @@ __all__ = [
     "MAXIMUM",
     "PRODUCT",
     "dots_about",
+    "emit_pair",
+    "emit_pairs",
+    "emit_point",
     "grow",
     "one_pair",
     "pairs_of_rows",
@@ -116,6 +119,13 @@ def pairs_of_rows(
 
     The tile's rows, of the dtype of `like`, are `pitch` bytes apart and `vectors` registers long.
     """
+    emit_pairs(code, tile, pitch, vectors, sums, rows, p, like, term)
+
+
+def emit_pairs(
+    code: Code, tile: Any, pitch: Any, vectors: Any, sums: Any, rows: Any, p: Any, like: Any, term: int
+) -> None:
+    """The code of `pairs_of_rows`."""
     builder, size = code.builder, _group(term)
     word = rows.type
     groups = builder.sdiv(rows, word(size))
@@ -156,6 +166,13 @@ def one_pair(
     code: Code, first: Word, second: Word, vectors: Word, sums: Data, scale: Double, p: Double, like: Element, term: int
 ) -> None:
     """Add the sums of one pair of rows, of the dtype of `like` and times `scale`, in float64, to `sums`."""
+    emit_pair(code, first, second, vectors, sums, scale, p, like, term)
+
+
+def emit_pair(
+    code: Code, first: Any, second: Any, vectors: Any, sums: Any, scale: Any, p: Any, like: Any, term: int
+) -> None:
+    """The code of `one_pair`."""
     factor, size = code.spread(scale), code.size(like) * DOUBLES
 
     def load(row: Any, step: Any) -> Lanes:
@@ -187,7 +204,7 @@ def scale_rows(
             code.store(x * factors[0] * factors[1], target)
 
 
-def _with_point(
+def emit_point(
     code: Code,
     rows: Any,
     row: Callable[[Any], Any],
@@ -238,7 +255,7 @@ def rows_and_point(
     def row(i: Any) -> Any:
         return code.builder.add(tile, code.builder.mul(i, pitch))
 
-    _with_point(code, rows, row, vectors, point, sums, p, code.double_type, term)
+    emit_point(code, rows, row, vectors, point, sums, p, code.double_type, term)
 
 
 @emitted()
@@ -250,7 +267,7 @@ def places_and_point(
     def row(i: Any) -> Any:
         return code.word(code.offset(places, i, 8))
 
-    _with_point(code, rows, row, vectors, point, sums, p, like, term)
+    emit_point(code, rows, row, vectors, point, sums, p, like, term)
 
 
 @emitted()
@@ -262,7 +279,7 @@ def dots_about(
     def row(i: Any) -> Any:
         return code.word(code.offset(places, i, 8))
 
-    _with_point(code, rows, row, vectors, point, sums, None, like, PRODUCT, centre)
+    emit_point(code, rows, row, vectors, point, sums, None, like, PRODUCT, centre)
 
 
 @emitted()

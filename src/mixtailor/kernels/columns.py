@@ -26,8 +26,9 @@ from mixtailor.kernels.statistics import (
     AROUND,
     MEDIAN,
     TRIMMED,
-    columns_in_registers,
+    call_network,
     columns_of_tile,
+    network_at,
     plan,
     sort_tile,
 )
@@ -49,17 +50,19 @@ LONG = 4096  # columns in a run that is worth a network of its own
 
 
 @functools.cache
-def _in_registers(
-    rows: int, kind: int, trim: int, keep: int, mixed: int
-) -> Callable[[Indices, Any, int, Any, Any, Any, Any], bool]:
-    @special_kernel(rows, kind, trim, keep, mixed)
-    def sorted_in_registers(addresses: Any, like: Any, width: Any, mixing: Any, alike: Any, work: Any, out: Any) -> Any:
-        per = REGISTER // work.itemsize
-        run = MIXED if mixed else per
-        # Runs that are mixed, or do not fill their last register, are copied to the first rows; the last has answers.
-        copied = np.zeros((rows + 1, run), work.dtype)
-        places = np.empty(rows, np.intp)
-        fault = 0.0
+def _in_registers(mixed: int) -> Callable[..., bool]:
+    @special_kernel(mixed)
+    def sorted_in_registers(
+        network: Any, addresses: Any, like: Any, width: Any, mixing: Any, alike: Any, copied: Any, places: Any, out: Any
+    ) -> Any:
+        """By a network that is given by its address, so that this is compiled once for all of them.
+
+        Runs that are mixed, or do not fill their last register, are copied to the first rows of `copied`; the last row
+        has results.
+        """
+        rows, run = places.size, copied.shape[1]
+        per = REGISTER // copied.itemsize
+        fault = np.zeros(1)
         start = 0
         # One loop for all kinds of runs: each place that the network is called from is compiled.
         while start < width:
@@ -68,7 +71,7 @@ def _in_registers(
             for j in range(rows):
                 places[j] = copied[alike[j] if mixed else j].ctypes.data
             if mixed:
-                fault += 0.0 if mix_run(addresses, like, start, length, mixing, copied) else np.nan
+                fault[0] += 0.0 if mix_run(addresses, like, start, length, mixing, copied) else np.nan
             elif start == 0 and width >= per:
                 length = width // per * per
                 copy(addresses, places, rows)
@@ -76,12 +79,11 @@ def _in_registers(
             else:
                 for j in range(rows):
                     copy(run_at(addresses[j], like, start, length), copied[j], length)
-            vectors = (length + per - 1) // per
-            fault += columns_in_registers(places, 0, vectors, target, work, rows, kind, trim, keep)
+            call_network(network, places, (length + per - 1) // per, target, fault)
             if target != out.ctypes.data:
                 copy(copied[rows], out[start:], length)
             start += length
-        return fault == 0.0
+        return fault[0] == 0.0
 
     return sorted_in_registers
 
@@ -178,8 +180,11 @@ def _columns(rows: Rows, kind: int, trim: int, keep: int, out: Any, mixing: NDAr
         weights, alike, subsets = _plan(mixing)
         count, work = len(mixing), _rounded(kind, like)
     if count <= FEW and width >= LONG:
-        network = _in_registers(count, kind, trim, keep, int(mixing is not None))
-        return bool(network(addresses, like, width, weights, alike, work, out))
+        network = network_at(count, kind, trim, keep, int(work.itemsize == 4))
+        run = REGISTER // work.itemsize if mixing is None else MIXED
+        room = np.zeros((count + 1, run), work.dtype), np.empty(count, np.intp)
+        sort = _in_registers(int(mixing is not None))
+        return bool(sort(network, addresses, like, width, weights, alike, *room, out))
     if mixing is not None:
         mixed = np.empty((len(weights), width), work.dtype)
         if subsets is None:

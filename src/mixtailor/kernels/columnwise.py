@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 __all__ = [
-    "AroundMedian",
-    "AroundTrimmed",
+    "Around",
     "Deviation",
     "Extreme",
     "Median",
@@ -49,18 +48,11 @@ class WeightedTrimmed(Statistic):
 
 
 @dataclass(frozen=True)
-class AroundMedian(Statistic):
-    """The mean of the `keep` values nearest to the median; of two windows equally near, the lower."""
+class Around(Statistic):
+    """The mean of the `keep` values nearest to the median, or to the trimmed mean; of two equal windows the lower."""
 
     keep: int
-
-
-@dataclass(frozen=True)
-class AroundTrimmed(Statistic):
-    """The mean of the `keep` values nearest to the trimmed mean; of two windows equally near, the lower."""
-
-    trim: int
-    keep: int
+    trim: int | None = None
 
 
 @dataclass(frozen=True)

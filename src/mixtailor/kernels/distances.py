@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import copy, run_at, special_kernel
-from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, pairs_of_rows, places_and_point, rows_and_point, weigh
+from mixtailor.kernels._numba import copy, special_kernel
+from mixtailor.kernels.addresses import call_pairs, pairs_at
+from mixtailor.kernels.blocks import ANY, EVERY, MAXIMUM, rows_and_point
 from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.lanes import REGISTER
-from mixtailor.kernels.tiles import PER, fill, places_of, vectors_of
+from mixtailor.kernels.tiles import PER, fill, vectors_of
 
-__all__ = ["combination_sums", "pair_maxima", "pair_sums", "pair_sums_scaled", "point_sums", "point_sums_scaled"]
+__all__ = ["pair_sums", "point_maxima"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -74,11 +75,12 @@ _UNMIXED = np.zeros((0, 0))
 
 
 @functools.cache
-def _pairs(term: int, mixed: int) -> Callable[..., bool]:
-    @special_kernel(term, mixed)
+def _pairs(mixed: int) -> Callable[..., bool]:
+    @special_kernel(mixed)
     def sums_of_pairs(
-        addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
+        sum_pairs: Any, addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
     ) -> Any:
+        """What is summed is given by the address of a function, so that this is compiled once for all powers."""
         planes, rows = answer.shape[:2]
         run = tile.shape[1] - 8
         finite = True
@@ -96,7 +98,7 @@ def _pairs(term: int, mixed: int) -> Callable[..., bool]:
                     target = tile[i]
                     for c in range(run):
                         target[c] *= factor
-            pairs_of_rows(tile, tile.strides[0], vectors_of(length), answer, rows, p, tile, term)
+            call_pairs(sum_pairs, tile, tile.strides[0], vectors_of(length), answer, rows, p)
         for plane in range(planes):
             for i in range(rows):
                 for j in range(i):
@@ -122,23 +124,6 @@ def _points(term: int) -> Callable[..., None]:
             rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, p, term)
 
     return sums_to_point
-
-
-@functools.cache
-def _combinations(term: int) -> Callable[..., None]:
-    @special_kernel(term)
-    def sums_to_combination(
-        addresses: Any, like: Any, width: Any, weights: Any, p: Any, edge: Any, point: Any, answer: Any
-    ) -> None:
-        rows, run = addresses.size, point.size
-        places = np.empty(rows, np.intp)
-        for start in range(0, width, run):
-            length = min(run, width - start)
-            places_of(addresses, like, start, length, edge, places)
-            weigh(places, vectors_of(length), weights, rows, point, like)
-            places_and_point(places, vectors_of(length), point, answer, rows, p, like, term)
-
-    return sums_to_combination
 
 
 def _by_power(rows: int, width: int, powers: Floats, shape: tuple[int, ...], ask: Callable[..., Floats]) -> Floats:
@@ -179,8 +164,8 @@ def pair_sums(
     def ask(term: int, p: float, start: int, length: int) -> Floats:
         places = addresses if start == 0 else addresses + start * like.itemsize
         answer = np.zeros((max(1, term - EVERY), rows, rows))
-        if not _pairs(term, int(mixing is not None))(
-            places, like, length, p, factor, weights, empty_tile(rows), answer
+        if not _pairs(int(mixing is not None))(
+            pairs_at(term, 0), places, like, length, p, factor, weights, empty_tile(rows), answer
         ):
             lost = ~finite_rows(places, like, length)
             if mixing is not None:
@@ -193,84 +178,8 @@ def pair_sums(
     return _by_power(rows, width, powers, (rows, rows), ask)
 
 
-def point_sums(addresses: Indices, like: NDArray[Any], width: int, point: Floats, powers: Floats) -> Floats:
-    """``sum |x_i - point|^p`` for every row and every p, (P, k)."""
-    rows = addresses.size
-
-    def ask(term: int, p: float, start: int, length: int) -> Floats:
-        answer = np.zeros((max(1, term - EVERY), rows))
-        part = point[start : start + length]
-        _points(term)(addresses + start * like.itemsize, like, length, part, p, empty_tile(rows), answer)
-        return answer
-
-    return _by_power(rows, width, powers, (rows,), ask)
-
-
-def combination_sums(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
-    """``sum |x_i - sum_j weights_j x_j|^p`` for every row, the combination formed tile by tile.
-
-    Rows of weight zero take no part in the combination: they are skipped, not multiplied.
-    """
-    rows, run = addresses.size, run_of(addresses.size)
-    answer, edge = np.zeros(rows), edges(rows, width, run, like.dtype)
-    _combinations(term_of(p))(addresses, like, width, weights, float(p), edge, np.empty(run), answer)
-    return answer
-
-
-@functools.cache
-def _differences(term: int) -> Callable[..., Floats]:
-    @special_kernel(term)
-    def sums_of_differences(
-        addresses: Any, like: Any, width: Any, first: Any, second: Any, point: Any, scales: Any, p: Any
-    ) -> Any:
-        """Rows `first` minus rows `second`, where a negative second is the point, over their scales."""
-        answer = np.zeros(first.size)
-        total = np.zeros(1)
-        difference = np.zeros((1, RUN))
-        origin = np.zeros(RUN)
-        target = difference[0]
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            for pair in range(first.size):
-                scale = scales[pair]
-                a = run_at(addresses[first[pair]], like, start, length)
-                if second[pair] < 0:
-                    part = point[start : start + length]
-                    for c in range(length):
-                        target[c] = (np.float64(a[c]) - part[c]) / scale
-                else:
-                    b = run_at(addresses[second[pair]], like, start, length)
-                    for c in range(length):
-                        target[c] = (np.float64(a[c]) - np.float64(b[c])) / scale
-                for c in range(length, RUN):
-                    target[c] = 0.0
-                total[0] = answer[pair]
-                rows_and_point(difference, 0, vectors_of(length), origin, total, 1, p, term)
-                answer[pair] = total[0]
-        return answer
-
-    return sums_of_differences
-
-
-_NOWHERE = np.zeros(0)
-
-
-def pair_sums_scaled(
-    addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices, p: float, scales: Floats
-) -> Floats:
-    """``sum (|x_i - x_j| / scale)^p`` for the listed pairs: those whose raw sums left the range of float64."""
-    return _differences(term_of(p))(addresses, like, width, first, second, _NOWHERE, scales, float(p))
-
-
-def pair_maxima(addresses: Indices, like: NDArray[Any], width: int, first: Indices, second: Indices) -> Floats:
-    """``max |x_i - x_j|`` for the listed pairs."""
-    return _differences(MAXIMUM)(addresses, like, width, first, second, _NOWHERE, np.ones(first.size), np.inf)
-
-
-def point_sums_scaled(
-    addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float, scales: Floats
-) -> Floats:
-    """``sum (|x_i - point| / scale_i)^p`` for every row."""
-    first = np.arange(addresses.size, dtype=np.intp)
-    second = np.full(addresses.size, -1, dtype=np.intp)
-    return _differences(term_of(p))(addresses, like, width, first, second, point, scales, float(p))
+def point_maxima(addresses: Indices, like: NDArray[Any], width: int, point: Floats) -> Floats:
+    """``max |x_i - point|`` for every row."""
+    answer = np.zeros((1, addresses.size))
+    _points(MAXIMUM)(addresses, like, width, point, np.inf, empty_tile(addresses.size), answer)
+    return np.asarray(answer[0])

@@ -216,6 +216,11 @@ class Code:
         """The type of a float32."""
         return _FLOAT
 
+    def call(self, function: Any, *values: Any) -> None:
+        """Call a function without a result by its address: see `address_of`."""
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        self.builder.call(self.builder.inttoptr(function, kind.as_pointer()), values)
+
     def word(self, address: Any) -> Any:
         """The 64-bit integer at an address."""
         return self.builder.load(self.builder.inttoptr(address, _WORD.as_pointer()))

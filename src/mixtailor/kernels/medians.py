@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixtailor.kernels._numba import copy, helper, kernel
-from mixtailor.kernels.selection import ranked, reading_kernel
+from mixtailor.kernels.weighted import at_half
 
 __all__ = ["euclidean_median", "extrapolated", "inverse_weights", "weiszfeld"]
 
@@ -107,20 +107,6 @@ def _mix(products: Array, weights: Array, mixed: Array) -> float:
     return square
 
 
-@helper
-def _middle(values: Array, mass: Array, total: float) -> float:
-    """The value at half of the mass; the mean of two where it lies between them."""
-    below, low, found = 0.0, 0.0, False
-    for i in ranked(values, len(values)):
-        below += mass[i]
-        if not found and 2.0 * below >= total:
-            low, found = values[i], True
-        if 2.0 * below > total:
-            return float(low / 2 + values[i] / 2)
-    return low
-
-
-@reading_kernel
 def euclidean_median(
     distances: Array, products: Array, middle: int, mass: Array, smoothing: float, tolerance: float, limit: int
 ) -> tuple[Array, int, float]:
@@ -130,83 +116,75 @@ def euclidean_median(
     the mass: with equal masses floor(n/2) + 1 rows. Smoothing and tolerance are in units of the median distance to the
     start. Returns the weights, the iterations taken, and how far there was still to go.
     """
-    n = len(distances)
-    away = np.empty(n)
-    copy(distances[middle], away, n)
-    start, every = np.zeros(n), np.empty(n)
-    copy(mass, every, n)
+    away = distances[middle]
+    order = away.argsort(kind="stable")
+    held = mass[order].cumsum()
+    first = order[: int(held.searchsorted(held[-1] / 2, "right")) + 1]
+    start = np.zeros(len(away))
+    start[first] = mass[first] / held[len(first) - 1]
+    most = BEYOND * max(at_half(away, order, held), 1e-130)
+    near = slice(None) if away[order[-1]] <= most else np.nonzero(away <= most)[0]
+    # One kernel for all: to numba, write-protected and strided arrays are types of their own.
+    inner, own = (array if array.flags.carray else array.copy() for array in (products[near][:, near], mass[near]))
+    work = np.empty((6, len(own)))
+    work[0] = start[near]
+    iterations, left = weiszfeld(inner, own, smoothing, tolerance, limit, work)
+    start[near] = work[0]
+    return start, iterations, left
+
+
+@helper
+def _middle(values: Array, mass: Array) -> float:
+    """The value at half of the mass; the mean of two where it lies between them. By counting: sorting would be compiled
+    for longer than all else here."""
     total = 0.0
-    for i in range(n):
+    for i in range(len(values)):
         total += mass[i]
-    held = 0.0
-    for i in ranked(away, n):
-        start[i] = mass[i]
-        held += mass[i]
-        if 2.0 * held > total:
-            break
-    for i in range(n):
-        start[i] /= held
-    most = BEYOND * max(_middle(away, every, total), 1e-130)
-    near = np.empty(n, np.int64)
-    count = 0
-    for i in range(n):
-        if away[i] <= most:
-            near[count] = i
-            count += 1
-    inner = np.empty((count, count))
-    for i in range(count):
-        for j in range(count):
-            inner[i, j] = products[near[i], near[j]]
-    begin = np.empty(count)
-    for i in range(count):
-        begin[i] = start[near[i]]
-    mixed = np.empty(count)
-    square = _mix(inner, begin, mixed)
-    gaps = np.empty(count)
-    for i in range(count):
-        gaps[i] = np.sqrt(max(inner[i, i] - 2.0 * mixed[i] + square, 0.0))
-    own = np.empty(count)
-    near_total = 0.0
-    for i in range(count):
-        own[i] = mass[near[i]]
-        near_total += own[i]
-    scale = _middle(gaps, own, near_total)
-    if scale == 0.0:
-        return start, 0, 0.0
-    found, iterations, left = weiszfeld(inner, begin, own, smoothing * scale, tolerance * scale, limit)
-    weights = np.zeros(n)
-    for i in range(count):
-        weights[near[i]] = found[i]
-    return weights, iterations, left / scale
+    low = high = np.inf
+    for i in range(len(values)):
+        below = 0.0
+        for j in range(len(values)):
+            if values[j] <= values[i]:
+                below += mass[j]
+        if 2.0 * below >= total:
+            low = min(low, values[i])
+        if 2.0 * below > total:
+            high = min(high, values[i])
+    return low / 2 + high / 2
 
 
 @kernel
 def weiszfeld(
-    products: Array, start: Array, mass: Array, smoothing: float, tolerance: float, limit: int
-) -> tuple[Array, int, float]:
+    products: Array, mass: Array, smoothing: float, tolerance: float, limit: int, work: Array
+) -> tuple[int, float]:
     """Weiszfeld's iteration on weights, given the rows' inner products about a common point and their masses.
 
     A step may be short because the end is near or because convergence is slow (at a row, or at rows that are equal), so
     what counts is how far there is still to go: with steps that shrink by a rate r, r / (1 - r) of the last one. The
     same guess, taken as a jump every few steps and taken back where the sum of distances grew, saves most of them.
 
-    Returns the weights, the iterations taken, and how far there was still to go. `tolerance` is a length.
+    The first row of `work`, which is room for six, has the weights to start from, and the result. Smoothing and
+    tolerance are in units of the median distance to the start. Returns the iterations taken, and how far there was
+    still to go.
     """
-    n = len(start)
-    weights = start.copy()
-    fresh = np.empty(n)
-    mixed = np.empty(n)
-    best = start.copy()
-    least = np.inf
-    saved = start.copy()
-    saved_value = np.inf
+    n = len(mass)
+    best, weights, fresh, mixed, saved, step = work[0], work[1], work[2], work[3], work[4], work[5]
+    square = _mix(products, best, mixed)
+    for i in range(n):
+        weights[i] = saved[i] = best[i]
+        fresh[i] = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
+    scale = _middle(fresh, mass)
+    if scale == 0.0:
+        return 0, 0.0
+    smoothing *= scale
+    tolerance *= scale
+    least = saved_value = np.inf
     before = 0.0
     jumped = False
     since = 0
     for iteration in range(limit):
         square = _mix(products, weights, mixed)
-        value = 0.0
-        norm = 0.0
+        value = norm = 0.0
         for i in range(n):
             distance = np.sqrt(max(products[i, i] - 2.0 * mixed[i] + square, 0.0))
             smooth = distance if distance > smoothing else 0.5 * (distance * distance / smoothing + smoothing)
@@ -220,37 +198,31 @@ def weiszfeld(
             since = 0
             continue
         jumped = False
-        moved_square = 0.0
         for i in range(n):
             fresh[i] /= norm
-        for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += products[i, j] * (fresh[j] - weights[j])
-            moved_square += total * (fresh[i] - weights[i])
-        moved = np.sqrt(max(moved_square, 0.0))
+            step[i] = fresh[i] - weights[i]
+        moved = np.sqrt(max(_mix(products, step, mixed), 0.0))
         rate = moved / before if before > 0.0 else 1.0
         to_go = moved * rate / (1.0 - rate) if rate < 0.999 else 1e3 * moved
         since += 1
-        if to_go < least:
+        # Steps as short as rounding makes them no longer shrink.
+        done = moved <= 1e-12 * scale or (rate < 0.999 and max(to_go, moved) <= tolerance)
+        if to_go < least or done:
             least = to_go
             copy(fresh, best, n)
-        if moved == 0.0 or (rate < 0.999 and max(to_go, moved) <= tolerance):
-            return fresh, iteration + 1, min(to_go, moved)
+        if done:
+            return iteration + 1, min(to_go, moved) / scale
+        factor = 0.0
         if since >= 3 and 0.3 < rate < 0.999:
             factor = rate / (1.0 - rate)
-            inside = True
             for i in range(n):
-                inside = inside and fresh[i] + factor * (fresh[i] - weights[i]) >= 0.0
-            if inside:
-                copy(fresh, saved, n)
-                saved_value = value
-                for i in range(n):
-                    weights[i] = fresh[i] + factor * (fresh[i] - weights[i])
-                jumped = True
-                before = 0.0
-                since = 0
-                continue
+                if fresh[i] + factor * step[i] < 0.0:
+                    factor = 0.0
+                    break
         before = moved
-        copy(fresh, weights, n)
-    return best, limit, least
+        if factor > 0.0:
+            copy(fresh, saved, n)
+            saved_value, before, since, jumped = value, 0.0, 0, True
+        for i in range(n):
+            weights[i] = fresh[i] + factor * step[i]
+    return limit, least / scale

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at, special_kernel
-from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, pairs_of_rows, places_and_point, scale_rows, weigh
+from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at
+from mixtailor.kernels.addresses import call_pair, call_pairs, call_point, pair_at, pairs_at, point_at
+from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
-from mixtailor.kernels.distances import aligned, edges, run_of, term_of
+from mixtailor.kernels.distances import aligned, edges, point_maxima, run_of, term_of
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import PER, places_of, vectors_of
 
@@ -134,77 +134,78 @@ def _finish(total: Any, unit: Any, p: float) -> None:
                 total[plane, i, j] = total[plane, j, i] = norm
 
 
-@functools.cache
-def _sums(term: int) -> Callable[..., bool]:
-    @special_kernel(term)
-    def scaled_sums_of_pairs(
-        addresses: Any,
-        like: Any,
-        width: Any,
-        p: Any,
-        steps: Any,
-        tile: Any,
-        edge: Any,
-        part: Any,
-        total: Any,
-        alone: Any,
-        unit: Any,
-        room: Any,
-    ) -> Any:
-        """Adds to the totals, each in units of its power of two; whether rows are finite. The rest is room to work."""
-        planes, rows = part.shape[:2]
-        places, doubtful = room[0], room[1:]
-        finite = rows > 1
-        shift = LEAST
-        for start in range(0, width, RUN):
-            length = min(RUN, width - start)
-            vectors = (length + PER - 1) // PER
-            # The largest sums that are sound, in the lowest and in the highest power.
-            first = min(HIGH, length * (FAR if planes > 1 else FAR**p))
-            last = min(HIGH, length * FAR**planes) if planes > 1 else first
-            count = np.int64(0)  # a plain 0 is a type of its own, and whoever gets it would be compiled twice
-            places_of(addresses, like, start, length, edge, places)
-            for attempt in range(2):
-                if shift == LEAST or (attempt == 1 and 4 * count > rows * (rows - 1)):
-                    before = shift
-                    shift = usual_exponent(places, length, like, max(before, -200), alone[planes:])
-                    if shift == before:
-                        break
-                elif attempt == 1:
-                    break
-                half = shift // 2
-                one, two = math.ldexp(1.0, -half), math.ldexp(1.0, half - shift)
-                scale_rows(places, 0, rows, vectors, tile, tile.strides[0], one, two)
-                for plane in range(planes):
-                    for i in range(rows):
-                        for j in range(rows):
-                            part[plane, i, j] = 0.0
-                pairs_of_rows(tile, tile.strides[0], vectors, part, rows, p, tile, term)
-                count = _doubtful(part, first, last, doubtful)
-            _add_tile(part, shift, total, unit, steps, doubtful, count)
-            for pair in range(count):
-                i, j = divmod(doubtful[pair // rows, pair % rows], rows)
-                exponent = unit[i, j]
-                for attempt in range(2):
-                    if attempt == 1 or part[0, i, j] == 0.0 or exponent == LEAST:
-                        largest = _largest(places[i], places[j], length, like, alone)
-                        if not largest < np.inf:
-                            finite = False
-                        if not 0.0 < largest < np.inf:
-                            break
-                        exponent = math.frexp(largest)[1]
-                    for plane in range(planes):
-                        alone[plane] = 0.0
-                    scale = math.ldexp(1.0, -exponent)
-                    one_pair(places[i], places[j], 2 * vectors, alone, scale, p, like, term)
-                    if 1e-200 < alone[0] < 1e200 and 1e-200 < alone[planes - 1] < 1e200:
-                        for plane in range(planes):
-                            part[plane, i, j] = alone[plane]
-                        _add(part, exponent, total, unit, i, j, steps)
-                        break
-        return finite
+@kernel
+def _scaled_sums_of_pairs(
+    sum_pairs: Any,
+    sum_pair: Any,
+    addresses: Any,
+    like: Any,
+    width: Any,
+    p: Any,
+    steps: Any,
+    tile: Any,
+    edge: Any,
+    part: Any,
+    total: Any,
+    alone: Any,
+    unit: Any,
+    room: Any,
+) -> Any:
+    """Adds to the totals, each in units of its power of two; whether rows are finite. The rest is room to work.
 
-    return scaled_sums_of_pairs
+    What is summed is given by the addresses of two functions, so that this is compiled once for all powers.
+    """
+    planes, rows = part.shape[:2]
+    places, doubtful = room[0], room[1:]
+    finite = rows > 1
+    shift = LEAST
+    for start in range(0, width, RUN):
+        length = min(RUN, width - start)
+        vectors = (length + PER - 1) // PER
+        # The largest sums that are sound, in the lowest and in the highest power.
+        first = min(HIGH, length * (FAR if planes > 1 else FAR**p))
+        last = min(HIGH, length * FAR**planes) if planes > 1 else first
+        count = np.int64(0)  # a plain 0 is a type of its own, and whoever gets it would be compiled twice
+        places_of(addresses, like, start, length, edge, places)
+        for attempt in range(2):
+            if shift == LEAST or (attempt == 1 and 4 * count > rows * (rows - 1)):
+                before = shift
+                shift = usual_exponent(places, length, like, max(before, -200), alone[planes:])
+                if shift == before:
+                    break
+            elif attempt == 1:
+                break
+            half = shift // 2
+            one, two = math.ldexp(1.0, -half), math.ldexp(1.0, half - shift)
+            scale_rows(places, 0, rows, vectors, tile, tile.strides[0], one, two)
+            for plane in range(planes):
+                for i in range(rows):
+                    for j in range(rows):
+                        part[plane, i, j] = 0.0
+            call_pairs(sum_pairs, tile, tile.strides[0], vectors, part, rows, p)
+            count = _doubtful(part, first, last, doubtful)
+        _add_tile(part, shift, total, unit, steps, doubtful, count)
+        for pair in range(count):
+            i, j = divmod(doubtful[pair // rows, pair % rows], rows)
+            exponent = unit[i, j]
+            for attempt in range(2):
+                if attempt == 1 or part[0, i, j] == 0.0 or exponent == LEAST:
+                    largest = _largest(places[i], places[j], length, like, alone)
+                    if not largest < np.inf:
+                        finite = False
+                    if not 0.0 < largest < np.inf:
+                        break
+                    exponent = max(math.frexp(largest)[1], -1000)  # beyond, its inverse would overflow
+                for plane in range(planes):
+                    alone[plane] = 0.0
+                scale = math.ldexp(1.0, -exponent)
+                call_pair(sum_pair, places[i], places[j], 2 * vectors, alone, scale, p)
+                if 1e-200 < alone[0] < 1e200 and 1e-200 < alone[planes - 1] < 1e200:
+                    for plane in range(planes):
+                        part[plane, i, j] = alone[plane]
+                    _add(part, exponent, total, unit, i, j, steps)
+                    break
+    return finite
 
 
 def _norms(addresses: Indices, like: NDArray[np.float32], width: int, term: int, p: float) -> Floats:
@@ -213,7 +214,10 @@ def _norms(addresses: Indices, like: NDArray[np.float32], width: int, term: int,
     tile, edge = aligned(rows, RUN + PER, np.float32), edges(rows, width, RUN, np.float32)
     part, total, alone = np.zeros((planes, rows, rows)), np.zeros((planes, rows, rows)), np.zeros(planes + rows)
     unit, room = np.full((rows, rows), LEAST), np.empty((rows + 1, rows), np.intp)
-    finite = _sums(term)(addresses, like, width, p, _steps(p), tile, edge, part, total, alone, unit, room)
+    functions = pairs_at(term, 1), pair_at(term, 1)
+    finite = _scaled_sums_of_pairs(
+        *functions, addresses, like, width, p, _steps(p), tile, edge, part, total, alone, unit, room
+    )
     _finish(total, unit, p)
     if not finite:
         lost = ~finite_rows(addresses, like, width)
@@ -237,79 +241,79 @@ def pair_norms(addresses: Indices, like: NDArray[np.float32], width: int, powers
     return np.concatenate([_norms(addresses, like, width, int(4 * p), float(p)) for p in powers])
 
 
-@functools.cache
-def _to_point(term: int) -> Callable[..., None]:
-    @special_kernel(term)
-    def norms_to_point(
-        addresses: Any,
-        like: Any,
-        width: Any,
-        given: Any,
-        weights: Any,
-        p: Any,
-        steps: Any,
-        edge: Any,
-        point: Any,
-        total: Any,
-        unit: Any,
-    ) -> None:
-        """To the point given, or where none is, to the combination by the weights."""
-        rows, run = addresses.size, point.size
-        places = np.empty(rows, np.intp)
-        part, alone, line = np.zeros((1, rows, 1)), np.zeros(1), np.zeros(run)
-        usual = column = np.int64(0)
-        for start in range(0, width, run):
-            length = min(run, width - start)
-            vectors = vectors_of(length)
-            places_of(addresses, like, start, length, edge, places)
-            if given.size > 0:
-                copy(given[start:], point, length)
-                for c in range(length, vectors * DOUBLES):
-                    point[c] = 0.0
-            else:
-                weigh(places, vectors, weights, rows, point, like)
-            for i in range(rows):
-                part[0, i, 0] = 0.0
-            places_and_point(places, vectors, point, part, rows, p, like, term)
-            for i in range(rows):
-                found = part[0, i, 0]
-                if 1e-200 < found < 1e200:
-                    if unit[i, 0] == 0:
-                        total[0, i, 0] += found
-                    else:
-                        _add(part, usual, total, unit, i, column, steps)
-                    continue
-                copy(run_at(places[i], like, 0, vectors * DOUBLES), line, vectors * DOUBLES)
-                exponent = unit[i, 0]
-                for attempt in range(2):
-                    if attempt == 1 or found == 0.0 or exponent == LEAST:
-                        largest = _largest(line.ctypes.data, point.ctypes.data, length, line, alone)
-                        if not largest < np.inf:
-                            total[0, i, 0] = np.nan
-                        if not 0.0 < largest < np.inf:
-                            break
-                        exponent = math.frexp(largest)[1]
-                    alone[0] = 0.0
-                    scale = math.ldexp(1.0, -exponent)
-                    one_pair(line.ctypes.data, point.ctypes.data, vectors, alone, scale, p, line, term)
-                    if 1e-200 < alone[0] < 1e200:
-                        part[0, i, 0] = alone[0]
-                        _add(part, exponent, total, unit, i, column, steps)
+@kernel
+def _norms_to_point(
+    sum_point: Any,
+    sum_pair: Any,
+    addresses: Any,
+    like: Any,
+    width: Any,
+    given: Any,
+    weights: Any,
+    p: Any,
+    steps: Any,
+    edge: Any,
+    point: Any,
+    total: Any,
+    unit: Any,
+) -> None:
+    """To the point given, or where none is, to the combination by the weights."""
+    rows, run = addresses.size, point.size
+    places = np.empty(rows, np.intp)
+    part, alone, line = np.zeros((1, rows, 1)), np.zeros(1), np.zeros(run)
+    usual = column = np.int64(0)
+    for start in range(0, width, run):
+        length = min(run, width - start)
+        vectors = vectors_of(length)
+        places_of(addresses, like, start, length, edge, places)
+        if given.size > 0:
+            copy(given[start:], point, length)
+            for c in range(length, vectors * DOUBLES):
+                point[c] = 0.0
+        else:
+            weigh(places, vectors, weights, rows, point, like)
+        for i in range(rows):
+            part[0, i, 0] = 0.0
+        call_point(sum_point, places, vectors, point, part, rows, p)
+        for i in range(rows):
+            found = part[0, i, 0]
+            if 1e-200 < found < 1e200:
+                if unit[i, 0] == 0:
+                    total[0, i, 0] += found
+                else:
+                    _add(part, usual, total, unit, i, column, steps)
+                continue
+            copy(run_at(places[i], like, 0, vectors * DOUBLES), line, vectors * DOUBLES)
+            exponent = unit[i, 0]
+            for attempt in range(2):
+                if attempt == 1 or found == 0.0 or exponent == LEAST:
+                    largest = _largest(line.ctypes.data, point.ctypes.data, length, line, alone)
+                    if not largest < np.inf:
+                        total[0, i, 0] = np.nan
+                    if not 0.0 < largest < np.inf:
                         break
-
-    return norms_to_point
+                    exponent = max(math.frexp(largest)[1], -1000)  # beyond, its inverse would overflow
+                alone[0] = 0.0
+                scale = math.ldexp(1.0, -exponent)
+                call_pair(sum_pair, line.ctypes.data, point.ctypes.data, vectors, alone, scale, p)
+                if 1e-200 < alone[0] < 1e200:
+                    part[0, i, 0] = alone[0]
+                    _add(part, exponent, total, unit, i, column, steps)
+                    break
 
 
 _NONE = np.zeros(0)
 
 
 def point_norms(addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float) -> Floats:
-    """The l_p distances, for a finite p, of float32 rows of any size to a point, a contiguous run of float64."""
+    """The l_p distances of rows of any size to a point, a contiguous run of float64."""
+    if p == np.inf:
+        return point_maxima(addresses, like, width, point)
     return _norms_to(addresses, like, width, point, _NONE, float(p))
 
 
 def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weights: Floats, p: float) -> Floats:
-    """The l_p distances, for a finite p, of float32 rows of any size to ``sum_j weights_j x_j``, formed in float64.
+    """The l_p distances, for a finite p, of rows of any size to ``sum_j weights_j x_j``, formed in float64.
 
     Rows of weight zero take no part in the combination: they are skipped, not multiplied.
     """
@@ -319,29 +323,20 @@ def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weight
 def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats, weights: Floats, p: float) -> Floats:
     rows, run = addresses.size, 2 * run_of(addresses.size)
     edge, total, unit = edges(rows, width, run, like.dtype), np.zeros((1, rows, 1)), np.full((rows, 1), LEAST)
-    _to_point(term_of(p))(addresses, like, width, given, weights, p, _steps(p), edge, np.empty(run), total, unit)
+    functions = point_at(term_of(p), 1), pair_at(term_of(p), 0)
+    _norms_to_point(*functions, addresses, like, width, given, weights, p, _steps(p), edge, np.empty(run), total, unit)
     # Of a row without terms the unit is a mere mark.
     norms: Floats = np.ldexp(total[0, :, 0] ** (1.0 / p), np.maximum(unit[:, 0], -4096).astype(np.int32))
     return norms
 
 
 @kernel
-def added(parts: Floats, powers: Floats, raw: NDArray[np.bool_]) -> Floats:
-    """Lengths of vectors, of any size, from those of their parts: (R, P, k) to (P, k).
-
-    A plane that is `raw` holds sums of powers, which are added as they are.
-    """
+def added(parts: Floats, powers: Floats) -> Floats:
+    """Lengths of vectors, of any size, from those of their parts: (R, P, k) to (P, k)."""
     runs, planes, count = parts.shape
     total = np.empty((planes, count))
     for plane in range(planes):
         p = powers[plane]
-        for i in range(count):
-            total[plane, i] = parts[0, plane, i]
-        if raw[plane] and p < np.inf:
-            for run in range(1, runs):
-                for i in range(count):
-                    total[plane, i] += parts[run, plane, i]
-            continue
         for i in range(count):
             largest = 0.0
             for run in range(runs):

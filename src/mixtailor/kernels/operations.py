@@ -8,7 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from mixtailor._types import Array, Flags, Floats, Integers
+import numpy as np
+
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.columnwise import Statistic
 from mixtailor.kernels.panels import PairSums
 
@@ -25,12 +27,16 @@ class Space(ABC, Generic[B]):
     """
 
     has_panels: ClassVar[bool] = False  # whether it has `range_sums`, `add_pairs` and `listed_sums`, for float32 rows
+    # A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough
+    # to share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
+    run_entries: ClassVar[int] = 1 << 20
+    view_entries: ClassVar[int] = 1 << 17  # views copy a range before they work on it, so theirs are smaller
 
     # Lengths.
 
     @abstractmethod
-    def pair_lengths(self, block: B, powers: Floats, raw: Flags) -> Any:
-        """The l_p distances between all rows, (P, k, k). Where `raw` is set, the sum of p-th powers instead."""
+    def pair_lengths(self, block: B, powers: Floats) -> Any:
+        """The l_p distances between all rows, (P, k, k)."""
 
     def range_sums(self, block: B, p: float, double: bool) -> Any:
         """Sums of p-th powers of the differences of all pairs i < j: see `mixtailor.kernels.panels`."""
@@ -48,9 +54,9 @@ class Space(ABC, Generic[B]):
     def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
         """The l_p distances of the rows to a point, (P, k)."""
 
-    @abstractmethod
     def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
         """The l_p distances of the rows to their combination by `weights`, (k,)."""
+        return self.point_lengths(block, self.combine(block, weights)[0], np.array([p]))[0]
 
     # Products.
 
@@ -67,10 +73,6 @@ class Space(ABC, Generic[B]):
         """Inner products of the rows with a point."""
 
     @abstractmethod
-    def dot(self, first: Any, second: Any) -> Any:
-        """Inner product of two vectors."""
-
-    @abstractmethod
     def sketch(self, block: B, start: int, key: int, size: int) -> Any:
         """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
 
@@ -80,9 +82,11 @@ class Space(ABC, Generic[B]):
     def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
         """The statistic of each column in float64, and whether all entries were finite."""
 
-    @abstractmethod
     def columns_into(self, block: B, statistic: Statistic, out: Any) -> Any:
         """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
+        values, finite = self.columns(block, statistic)
+        self.store(values, out)
+        return finite
 
     @abstractmethod
     def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
@@ -123,12 +127,8 @@ class Space(ABC, Generic[B]):
         """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
 
     @abstractmethod
-    def rows(self, vectors: list[Any]) -> B:
-        """The block of these rows, given in float64."""
-
-    @abstractmethod
-    def with_origin(self, block: B) -> B:
-        """The block with one more row, of zeros."""
+    def block_of(self, matrix: Any) -> B:
+        """The block of a matrix: a row for each of its rows."""
 
     @abstractmethod
     def take(self, block: B, rows: Integers) -> B:
@@ -139,12 +139,8 @@ class Space(ABC, Generic[B]):
         """Which rows have finite entries only."""
 
     @abstractmethod
-    def matrix(self, block: B) -> Any:
-        """The rows as one new array."""
-
-    @abstractmethod
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        """Matrices of consecutive ranges as one, in the widest of their types."""
+    def matrix(self, blocks: Sequence[B]) -> Any:
+        """The rows of consecutive ranges as one new array, in the widest of their types."""
 
     # Passes.
 

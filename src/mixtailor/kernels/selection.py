@@ -1,13 +1,16 @@
-"""Choices in n-space, from a matrix of distances: medoids, nearest rows, scores, equal rows."""
+"""Choices in n-space, from a matrix of distances: medoids, nearest rows, scores, equal rows.
 
-import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+What numpy does in a few calls is left to numpy: a kernel for it would be compiled for longer than it ever saves.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mixtailor.kernels._numba import copy, helper, kernel
+from mixtailor.kernels._numba import helper, kernel
 
 __all__ = [
     "by_neighbours",
@@ -19,34 +22,11 @@ __all__ = [
     "nearest",
     "products_about_medoid",
     "ranked",
-    "reading_kernel",
 ]
 
 Array = npt.NDArray[Any]
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def reading_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """A `kernel` that changes none of its arrays, and is called from Python alone.
-
-    To numba a write-protected array, as matrices of distances are, has a type of its own, and everything would be
-    compiled twice. So every array is passed as a write-protected one.
-    """
-    compiled: Any = kernel(function)
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return compiled(*map(_protected, arguments))
-
-    return cast("Callable[P, R]", call)
-
-
-def _protected(argument: Any) -> Any:
-    if isinstance(argument, np.ndarray) and argument.flags.writeable:
-        argument = argument.view()
-        argument.flags.writeable = False
-    return argument
+_LONG = 1024  # bytes of a row that are compared as they are; of longer ones a digest is kept
 
 
 def by_neighbours(distances: Array, neighbours: int, power: int = 2) -> tuple[Array, Array]:
@@ -72,26 +52,28 @@ def nearest(distances: Array, count: int) -> Array:
     return np.argsort(own, axis=1, kind="stable")[:, :count]
 
 
-@reading_kernel
 def distinct(matrix: Array) -> tuple[Array, Array]:
-    """Where the rows of a small matrix are that equal no earlier one, and for each row which of these it equals."""
-    n = len(matrix)
-    places, same = np.empty(n, np.int64), np.empty(n, np.int64)
-    count = 0
-    for i in range(n):
-        same[i] = -1
-        for k in range(count):
-            other, column = places[k], 0
-            while column < matrix.shape[1] and matrix[i, column] == matrix[other, column]:
-                column += 1
-            if column == matrix.shape[1]:
-                same[i] = k
-                break
-        if same[i] < 0:
-            same[i] = count
-            places[count] = i
-            count += 1
-    return places[:count], same
+    """Where the rows of a small matrix are that equal no earlier one, and for each row which of these it equals.
+
+    Examples
+    --------
+    >>> distinct(np.array([[1.0, 0.0], [0.5, 0.5], [1.0, -0.0]]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    known: dict[bytes, int] = {}
+    same = np.array([known.setdefault(key, len(known)) for key in _keys(matrix)], np.int64)
+    places = np.empty(len(known), np.int64)
+    places[same[::-1]] = np.arange(len(matrix) - 1, -1, -1)  # of equal rows the first is written last
+    return places, same
+
+
+def _keys(matrix: Array) -> Iterator[bytes]:
+    """The same for rows that are equal, -0 and 0 included; short also where rows are long."""
+    size = matrix.shape[1] * matrix.itemsize
+    if size > _LONG:
+        return (hashlib.sha256(row + 0.0).digest() for row in matrix)
+    written = (matrix + 0.0).tobytes()
+    return (written[place : place + size] for place in range(0, len(matrix) * size, max(1, size)))
 
 
 @kernel
@@ -131,60 +113,29 @@ def ranked(values: Array, count: int) -> Array:
     return found
 
 
-@helper
-def _median(values: Array) -> float:
-    n = len(values)
-    order = ranked(values, n // 2 + 1)
-    return float(values[order[(n - 1) // 2]] / 2 + values[order[n // 2]] / 2)
-
-
-@reading_kernel
 def median(values: Array) -> float:
     """The median of a few numbers; halves cannot overflow."""
-    own = np.empty(len(values))
-    copy(values, own, len(values))
-    return _median(own)
+    ordered, n = np.sort(values), len(values)
+    return float(ordered[(n - 1) // 2] / 2 + ordered[n // 2] / 2)
 
 
-@helper
-def _middle(distances: Array, rows: int) -> int:
-    """The medoid of the first rows."""
-    rank = rows // 2
-    middle, least = 0, np.inf
-    own = np.empty(rows)
-    for i in range(rows):
-        copy(distances[i], own, rows)
-        reach = own[ranked(own, rank + 1)[rank]]
-        if reach < least:
-            middle, least = i, reach
-    return middle
-
-
-@reading_kernel
 def medoid(distances: Array) -> int:
     """The row whose floor(n/2)-th nearest other row is closest: not to be moved by fewer than half of the rows."""
-    return _middle(distances, len(distances))
+    rank = len(distances) // 2
+    return int(np.partition(distances, rank)[:, rank].argmin())
 
 
-@reading_kernel
 def products_about_medoid(distances: Array, rows: int, far: float) -> tuple[int, Array, Array]:
     """The medoid of the first rows, inner products of all about it, from squares, and which are `far` medians away.
 
     Where some are, the products have lost the digits of the others.
     """
-    n = len(distances)
-    middle = _middle(distances, rows)
-    away = np.empty(n)
-    copy(distances[middle], away, n)
-    limit = far * _median(away[:rows])
-    beyond = np.empty(n, np.bool_)
-    products = np.empty((n, n))
-    for i in range(n):
-        beyond[i] = away[i] > limit
-        for j in range(n):
-            apart = distances[i, j]
-            products[i, j] = (away[i] * away[i] + away[j] * away[j] - apart * apart) / 2
-    return middle, products, beyond
+    middle = medoid(distances if rows == len(distances) else distances[:rows, :rows])
+    away, squares = distances[middle], distances * distances
+    products = squares[middle, :, None] + squares[middle]
+    products -= squares
+    products /= 2
+    return middle, products, away > far * median(away[:rows])
 
 
 @helper
@@ -237,7 +188,7 @@ def _picks(distances: Array, powers: Array, order: Array, f: int, count: int) ->
         for i in range(n):
             if not gone[i]:
                 least = min(least, scores[i] + wrong[i])
-        best = -1
+        best: Any = np.int64(-1)  # a plain -1 is a type of its own, and what gets it would be compiled twice
         for i in range(n):
             if gone[i] or scores[i] - wrong[i] > least:
                 continue

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixtailor.kernels._numba import helper, kernel, run_at
+from mixtailor.kernels.lanes import DOUBLES, Code, Element, Word, emitted
 
 __all__ = ["fold", "signs_of"]
 
@@ -39,23 +40,39 @@ def signs_of(key: Any, chunk: int, signs: Any) -> int:
     return int(_scrambled(state) % np.uint64(size))
 
 
+@emitted()
+def _add_signed(code: Code, signs: Word, row: Word, target: Word, vectors: Word, like: Element) -> None:
+    """``target += signs * row``, in float64."""
+    with code.loop(vectors) as step:
+        here = code.offset(target, step, 8 * DOUBLES)
+        x = code.load(code.offset(row, step, code.size(like) * DOUBLES), like).widened()
+        sign = code.load(code.offset(signs, step, 8 * DOUBLES), code.double_type)
+        code.store(x.times_plus(sign, code.load(here, code.double_type)), here)
+
+
 @kernel
-def _fold(addresses: Any, like: Any, width: int, start: int, key: Any, out: Any) -> None:
+def _fold(addresses: Any, like: Any, width: int, start: int, key: Any, signs: Any, out: Any) -> None:
     size = out.shape[1]
-    signs = np.empty(size)
     at = 0
     while at < width:
         chunk = (start + at) // size
         first = start + at - chunk * size
         count = min(size - first, width - at)
-        turned = signs_of(key, chunk, signs) + first
-        before = min(max(size - turned, 0), count)  # coordinates that come before the last bucket
-        for j in range(addresses.size):
-            row = run_at(addresses[j], like, at, count)
-            for c in range(before):
-                out[j, turned + c] += signs[first + c] * row[c]
-            for c in range(before, count):
-                out[j, turned + c - size] += signs[first + c] * row[c]
+        bucket = signs_of(key, chunk, signs) + first
+        done = 0
+        while done < count:  # up to the last bucket, and from the first one on
+            if bucket >= size:
+                bucket -= size
+            part = min(count - done, size - bucket)
+            vectors = part // DOUBLES
+            for j in range(addresses.size):
+                row, target = run_at(addresses[j], like, at + done, part), out[j, bucket:]
+                run = signs[first + done :]
+                _add_signed(run.ctypes.data, row.ctypes.data, target.ctypes.data, vectors, like)
+                for c in range(vectors * DOUBLES, part):
+                    target[c] += run[c] * row[c]
+            done += part
+            bucket += part
         at += count
 
 
@@ -66,5 +83,5 @@ def fold(addresses: Any, like: Any, width: int, start: int, key: int, size: int)
     random one on: neighbours in memory stay neighbours, so that a row is read at the speed of a sum.
     """
     out = np.zeros((addresses.size, size))
-    _fold(addresses, like, width, start, np.uint64(key), out)
+    _fold(addresses, like, width, start, np.uint64(key), np.empty(size), out)
     return out

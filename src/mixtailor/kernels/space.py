@@ -13,9 +13,10 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels import (
     columns,
+    columnwise,
     combinations,
     distances,
     moments,
@@ -26,21 +27,9 @@ from mixtailor.kernels import (
     threads,
     weighted,
 )
-from mixtailor.kernels.columnwise import (
-    AroundMedian,
-    AroundTrimmed,
-    Deviation,
-    Extreme,
-    Median,
-    Sign,
-    Statistic,
-    Trimmed,
-    WeightedMedian,
-    WeightedTrimmed,
-)
 from mixtailor.kernels.operations import Space
 
-__all__ = ["LIKE", "NUMBA", "Block", "Numba", "Pieces", "addresses_of", "from_bfloat16", "to_bfloat16"]
+__all__ = ["LIKE", "NUMBA", "Block", "Numba", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
@@ -83,13 +72,6 @@ class Block:
         return bool(combinations.mix_run(self.addresses, self.like, 0, self.width, mixing, out))
 
 
-@dataclass(slots=True)
-class Pieces:
-    """A window of a result that lies in several layers."""
-
-    pieces: "list[np.ndarray[Any, Any]]"
-
-
 # The zero-length arrays that tell the kernels the type of the rows.
 LIKE: "dict[Any, np.ndarray[Any, Any]]" = {
     np.dtype(np.float32): np.empty(0, np.float32),
@@ -111,38 +93,34 @@ class Numba(Space[Block]):
 
     # Lengths.
 
-    def pair_lengths(self, block: Block, powers: Floats, raw: Flags) -> Floats:
-        if block.mixing is None and block.like.itemsize == 4 and not raw.all():
-            direct = np.array([not kept and norms.has_kernel(p) for p, kept in zip(powers, raw, strict=True)])
+    def pair_lengths(self, block: Block, powers: Floats) -> Floats:
+        single = block.like.itemsize == 4
+        if single and block.mixing is None and (powers != 2.0).any():
+            direct = np.array([norms.has_kernel(p) for p in powers])
             if direct.all():
                 return norms.pair_norms(block.addresses, block.like, block.width, powers)
             if direct.any():
                 found = np.empty((len(powers), len(block.addresses), len(block.addresses)))
                 found[direct] = norms.pair_norms(block.addresses, block.like, block.width, powers[direct])
-                found[~direct] = self.pair_lengths(block, powers[~direct], raw[~direct])
+                found[~direct] = self.pair_lengths(block, powers[~direct])
                 return found
         sums = distances.pair_sums(block.addresses, block.like, block.width, powers, 1.0, block.mixing)
-        if not raw.all():
-            for place in np.nonzero(~raw & (powers < np.inf))[0]:
-                sums[place] = self._pair_roots(block, sums[place], float(powers[place]))
+        for plane, p in zip(sums, powers.tolist(), strict=True):
+            if p == 2.0 and single:  # squares of differences of float32 numbers never leave float64
+                np.sqrt(plane, out=plane)
+            elif p < np.inf:
+                plane[:] = self._pair_roots(block, plane, p)
         return sums
 
-    @staticmethod
-    def _pair_roots(block: Block, sums: Floats, p: float) -> Floats:
-        lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1)
+    def _pair_roots(self, block: Block, sums: Floats, p: float) -> Floats:
+        """Sums of p-th powers to lengths. Those that overflowed or vanished are measured again, row by row."""
+        lost = np.triu(~((sums >= _TINY) & (sums < np.inf)), 1).any(axis=1)
         found: Floats = sums ** (1.0 / p)
         if lost.any():
             block = block.plain()
-            rows = block.addresses, block.like, block.width
-            first, second = (index.astype(np.intp) for index in np.nonzero(lost))
-            lengths = distances.pair_maxima(*rows, first, second)
-            sound = (lengths > 0.0) & (lengths < np.inf)  # else the rows are equal, or not finite
-            if sound.any():
-                units = lengths[sound]
-                again = distances.pair_sums_scaled(*rows, first[sound], second[sound], p, units)
-                with np.errstate(over="ignore"):
-                    lengths[sound] = units * again ** (1.0 / p)
-            found[first, second] = found[second, first] = lengths
+            rows = np.asarray(self.matrix([block]), np.float64)
+            for row in np.nonzero(lost)[0]:
+                found[row] = found[:, row] = self.point_lengths(block, rows[row], np.array([p]))[0]
         return found
 
     def range_sums(self, block: Block, p: float, double: bool) -> Floats:
@@ -157,34 +135,13 @@ class Numba(Space[Block]):
     def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()
         rows, point = (block.addresses, block.like, block.width), np.ascontiguousarray(point)
-        if block.like.itemsize == 4 and powers.max() < np.inf:
-            return np.stack([norms.point_norms(*rows, point, p) for p in powers.tolist()])
-        sums = distances.point_sums(*rows, point, powers)
-        for place in np.nonzero(powers < np.inf)[0]:
-            sums[place] = self._point_roots(block, point, sums[place], float(powers[place]))
-        return sums
-
-    @staticmethod
-    def _point_roots(block: Block, point: Floats, sums: Floats, p: float) -> Floats:
-        if ((sums >= _TINY) & (sums < np.inf)).all():
-            found: Floats = sums ** (1.0 / p)
-            return found
-        rows = block.addresses, block.like, block.width
-        largest = distances.point_sums(*rows, point, np.array([np.inf]))[0]
-        sound = (largest > 0.0) & (largest < np.inf)
-        units = np.where(sound, largest, 1.0)
-        with np.errstate(over="ignore"):
-            return np.where(sound, units * distances.point_sums_scaled(*rows, point, p, units) ** (1.0 / p), largest)
+        return np.stack([norms.point_norms(*rows, point, p) for p in powers.tolist()])
 
     def combination_lengths(self, block: Block, weights: Floats, p: float) -> Floats:
         block = block.plain()
-        rows = block.addresses, block.like, block.width
-        if block.like.itemsize == 4 and p < np.inf:
-            return norms.combination_norms(*rows, weights, p)
-        sums = distances.combination_sums(*rows, weights, p)
-        if p == np.inf or ((sums >= _TINY) & (sums < np.inf)).all():
-            return sums if p == np.inf else sums ** (1.0 / p)
-        return self._point_roots(block, self.combine(block, weights)[0], sums, p)
+        if p == np.inf:
+            return np.asarray(super().combination_lengths(block, weights, p))
+        return norms.combination_norms(block.addresses, block.like, block.width, weights, p)
 
     # Products.
 
@@ -200,43 +157,34 @@ class Numba(Space[Block]):
         block = block.plain()
         return products.point_dots(block.addresses, block.like, block.width, point)
 
-    def dot(self, first: Any, second: Any) -> float:
-        # Not numpy's: its own threads, under ours, wait for one another a hundred times longer than a product takes.
-        one = Block.of(np.ascontiguousarray(first, np.float64)[None])
-        return float(self.point_dots(one, np.ascontiguousarray(second, np.float64))[0])
-
     def sketch(self, block: Block, start: int, key: int, size: int) -> Floats:
         block = block.plain()
         return sketches.fold(block.addresses, block.like, block.width, start, key, size)
 
     # Vectors.
 
-    def columns(self, block: Block, statistic: Statistic) -> tuple[Any, bool]:
+    def columns(self, block: Block, statistic: columnwise.Statistic) -> tuple[Any, bool]:
         block = block.plain()
         out = np.empty(block.width, block.like.dtype)
         finite = self._statistic(block, statistic, out)
         return out.astype(np.float64, copy=False), finite
 
-    def columns_into(self, block: Block, statistic: Statistic, out: Any) -> bool:
-        if not isinstance(out, Pieces) and out.dtype == block.like.dtype:
+    def columns_into(self, block: Block, statistic: columnwise.Statistic, out: Any) -> bool:
+        if not isinstance(out, list) and out.dtype == block.like.dtype:
             # Mixed rows are rounded to the type of the result first: as accurate as rounding last, and twice as fast.
             return self._statistic(block, statistic, out)
-        values, finite = self.columns(block, statistic)
-        self.store(values, out)
-        return finite
+        return bool(super().columns_into(block, statistic, out))
 
     @staticmethod
-    def _statistic(block: Block, statistic: Statistic, out: Any) -> bool:
+    def _statistic(block: Block, statistic: columnwise.Statistic, out: Any) -> bool:
         rows = block.addresses, block.like, block.width
         match statistic:
-            case Median():
+            case columnwise.Median():
                 return columns.median(*rows, out, block.mixing)
-            case Trimmed(trim):
+            case columnwise.Trimmed(trim):
                 return columns.trimmed_mean(*rows, trim, out, block.mixing)
-            case AroundMedian(keep):
-                return columns.around(*rows, -1, keep, out, block.mixing)
-            case AroundTrimmed(trim, keep):
-                return columns.around(*rows, trim, keep, out, block.mixing)
+            case columnwise.Around(keep, centre):
+                return columns.around(*rows, -1 if centre is None else centre, keep, out, block.mixing)
         if block.mixing is not None:
             plain = block.plain()
             wide = np.empty(block.width)
@@ -245,15 +193,15 @@ class Numba(Space[Block]):
                 out[:] = wide
             return finite
         match statistic:
-            case Sign():
+            case columnwise.Sign():
                 return columns.sign_vote(*rows, out)
-            case Deviation(ddof):
+            case columnwise.Deviation(ddof):
                 return moments.deviation(*rows, ddof, out)
-            case Extreme(largest):
+            case columnwise.Extreme(largest):
                 return moments.extreme(*rows, largest, out)
-            case WeightedMedian(mass):
+            case columnwise.WeightedMedian(mass):
                 return weighted.median(*rows, np.array(mass), out)
-            case WeightedTrimmed(mass, cut):
+            case columnwise.WeightedTrimmed(mass, cut):
                 return weighted.trimmed_mean(*rows, np.array(mass), cut, out)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
@@ -269,7 +217,7 @@ class Numba(Space[Block]):
         return out, self._combined(block, weights, out)
 
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
-        if not isinstance(out, Pieces) and out.dtype in LIKE:
+        if not isinstance(out, list) and out.dtype in LIKE:
             return self._combined(block, weights, out)
         values, finite = self.combine(block, weights)
         self.store(values, out)
@@ -296,26 +244,13 @@ class Numba(Space[Block]):
             row[:] = vector
         return Block.of(out)
 
-    def rows(self, vectors: list[Any]) -> Block:
-        return Block.of(np.stack(vectors))
-
-    def with_origin(self, block: Block) -> Block:
-        block = block.plain()
-        zeros = np.zeros(block.width, block.like.dtype)
-        addresses = np.append(block.addresses, np.intp(zeros.ctypes.data))
-        return Block(addresses, block.like, block.width, (block.holds, zeros))
+    def block_of(self, matrix: Any) -> Block:
+        return Block.of(matrix)
 
     def take(self, block: Block, rows: Integers) -> Block:
         if block.mixing is not None:
             return Block(block.addresses, block.like, block.width, block.holds, block.mixing[rows])
         return Block(block.addresses[rows], block.like, block.width, block.holds)
-
-    def gather(self, block: Block, out: "np.ndarray[Any, Any]") -> None:
-        """Copy the rows next to each other, into columns of a wider array."""
-        block = block.plain()
-        rows = np.empty((len(block.addresses), block.width), block.like.dtype)
-        combinations.gather(block.addresses, block.like, block.width, rows)
-        out[:] = rows
 
     def finite_rows(self, block: Block) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         block = block.plain()
@@ -334,9 +269,9 @@ class Numba(Space[Block]):
         return np.stack(parts)
 
     def store(self, vector: Any, out: Any) -> None:
-        if isinstance(out, Pieces):
+        if isinstance(out, list):
             at = 0
-            for piece in out.pieces:
+            for piece in out:
                 self.store(vector[at : at + len(piece)], piece)
                 at += len(piece)
         elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
@@ -345,14 +280,16 @@ class Numba(Space[Block]):
             with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there
                 out[:] = vector
 
-    def matrix(self, block: Block) -> Any:
-        block = block.plain()
-        out = np.empty((len(block.addresses), block.width), block.like.dtype)
-        combinations.gather(block.addresses, block.like, block.width, out)
+    def matrix(self, blocks: Sequence[Block]) -> Any:
+        plain, at = [block.plain() for block in blocks], 0
+        wide = np.result_type(*(block.like for block in plain))
+        out = np.empty((len(plain[0].addresses), sum(block.width for block in plain)), wide)
+        for block in plain:
+            rows = np.empty((len(out), block.width), block.like.dtype)
+            combinations.gather(block.addresses, block.like, block.width, rows)
+            out[:, at : at + block.width] = rows
+            at += block.width
         return out
-
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        return np.concatenate(matrices, axis=1)
 
     # Passes.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from mixtailor.kernels._numba import types
+from mixtailor.kernels._numba import address_of
 from mixtailor.kernels.lanes import Code, Data, Element, Lanes, Word, emitted
 from mixtailor.kernels.networks import comparators, middle
 
-__all__ = ["AROUND", "MEDIAN", "TRIMMED", "columns_in_registers", "columns_of_tile", "plan", "sort_tile"]
+__all__ = ["AROUND", "MEDIAN", "TRIMMED", "call_network", "columns_of_tile", "network_at", "plan", "sort_tile"]
 
 MEDIAN, TRIMMED, AROUND = 0, 1, 2
 
@@ -68,28 +69,45 @@ def _enters(low: Lanes, high: Lanes, centre: Lanes) -> Lanes:
     return (high.widened() - centre) < (centre - low.widened())
 
 
-@emitted(types.float64)
-def columns_in_registers(
+@functools.cache
+def network_at(rows: int, kind: int, trim: int, keep: int, single: int) -> int:
+    """The address of a statistic of float32 or float64 rows, for `call_network`: see `mixtailor.kernels.addresses`."""
+
+    def network(sources: Any, vectors: Any, out: Any, fault: Any) -> None:
+        _columns_in_registers(sources, vectors, out, fault, rows, kind, trim, keep, single)
+
+    return address_of(network, "void(intp, intp, intp, intp)", rows, kind, trim, keep, single)
+
+
+@emitted()
+def call_network(code: Code, function: Word, sources: Data, vectors: Word, out: Word, fault: Data) -> None:
+    """A statistic of `vectors` registers of columns of rows at the addresses `sources`, written to `out`.
+
+    Adds 0 to `fault`, or NaN where an entry is not finite.
+    """
+    code.call(function, sources, vectors, out, fault)
+
+
+@emitted()
+def _columns_in_registers(
     code: Code,
-    sources: Data,
-    start: Word,
+    sources: Word,
     vectors: Word,
     out: Word,
-    like: Element,
+    fault: Word,
     rows: int,
     kind: int,
     trim: int,
     keep: int,
-) -> Any:
-    """A statistic of `vectors` registers of columns, from `start` bytes on in each of the rows, written to `out`.
-
-    Returns 0, or NaN where an entry is not finite. The rows are read side by side, each value once.
-    """
+    single: int,
+) -> None:
+    """The rows are read side by side, each value once."""
+    like = code.single_type if single else code.double_type
     builder, count, size = code.builder, code.per_register(like), code.size(like)
     zero = code.constant(0.0, like, count)
     faults = [code.variable(zero) for _ in range(4)]
     with code.loop(vectors) as step:
-        here = builder.add(start, builder.mul(step, step.type(count * size)))
+        here = builder.mul(step, step.type(count * size))
         x = [code.load(builder.add(code.word(code.offset(sources, row, 8)), here), like, count) for row in range(rows)]
         for row in range(rows):
             faults[row % 4].set(
@@ -99,8 +117,8 @@ def columns_in_registers(
             x[a], x[b] = x[a].smaller(x[b]), x[a].larger(x[b])
         answer = _statistic(code, like, x, kind, trim, keep)
         code.store(answer.narrowed(like), code.offset(out, step, count * size))
-    first, second, third, fourth = (fault.get() for fault in faults)
-    return ((first + second) + (third + fourth)).widened().total()
+    first, second, third, fourth = (each.get() for each in faults)
+    code.add_double(((first + second) + (third + fourth)).widened().total(), fault)
 
 
 def _mean_of(code: Code, like: Element, values: Sequence[Lanes]) -> Lanes:

@@ -1,24 +1,13 @@
 """Arithmetic on blocks that are torch tensors, on any device, without a host round trip inside a pass."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from mixtailor._types import Array, Flags, Floats, Integers
-from mixtailor.kernels.columnwise import (
-    AroundMedian,
-    AroundTrimmed,
-    Deviation,
-    Extreme,
-    Median,
-    Sign,
-    Statistic,
-    Trimmed,
-    WeightedMedian,
-    WeightedTrimmed,
-)
+from mixtailor._types import Array, Floats, Integers
+from mixtailor.kernels import columnwise
 from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
 
@@ -31,6 +20,8 @@ _TILE = 1 << 21
 # Up to this power, sums of differences of float32 numbers stay within float64.
 _SAFE_POWER = 4.0
 
+Weighted: TypeAlias = columnwise.WeightedMedian | columnwise.WeightedTrimmed
+
 
 class Tensors(Space[torch.Tensor]):
     """Blocks are (k, width) tensors. Small results stay on the device until the pass is over. Final.
@@ -39,6 +30,8 @@ class Tensors(Space[torch.Tensor]):
     ----------
     device : torch.device
     """
+
+    run_entries = view_entries = 1 << 21  # a device needs more work at a time than the cache of a core holds
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -51,32 +44,23 @@ class Tensors(Space[torch.Tensor]):
 
     # Lengths.
 
-    def pair_lengths(self, block: torch.Tensor, powers: Floats, raw: Flags) -> Any:
+    def pair_lengths(self, block: torch.Tensor, powers: Floats) -> Any:
         rows = block.to(self.wide)
         k, width = rows.shape
         step = max(1, _TILE // max(1, k * width))
-        safe = self._safe(block)
+        safe = block.dtype != torch.float64 and self.wide == torch.float64
         parts = []
         for start in range(0, k, step):
             # Each pair once, and each row with itself, where infinity shows as a difference that is not a number.
             gaps = (rows[start : start + step, None] - rows[None, start:]).abs_()
-            found = [
-                _power_sums(gaps, p) if kept else _lengths(gaps, p, safe)
-                for p, kept in zip(powers.tolist(), raw.tolist(), strict=True)
-            ]
-            parts.append(torch.nn.functional.pad(torch.stack(found), (start, 0)))
+            found = torch.stack([_lengths(gaps, p, safe) for p in powers.tolist()])
+            parts.append(torch.nn.functional.pad(found, (start, 0)))
         lengths = torch.cat(parts, dim=1)
         return lengths.triu() + lengths.triu(1).mT
-
-    def _safe(self, block: torch.Tensor) -> bool:
-        return block.dtype != torch.float64 and self.wide == torch.float64
 
     def point_lengths(self, block: torch.Tensor, point: Any, powers: Floats) -> Any:
         gaps = (block.to(self.wide) - point).abs_()
         return torch.stack([_lengths(gaps, p, False) for p in powers.tolist()])
-
-    def combination_lengths(self, block: torch.Tensor, weights: Floats, p: float) -> Any:
-        return self.point_lengths(block, self._combined(block, weights), np.array([p]))[0]
 
     # Products.
 
@@ -89,9 +73,6 @@ class Tensors(Space[torch.Tensor]):
 
     def point_dots(self, block: torch.Tensor, point: Any) -> Any:
         return block.to(self.wide) @ point
-
-    def dot(self, first: Any, second: Any) -> Any:
-        return first @ second
 
     def sketch(self, block: torch.Tensor, start: int, key: int, size: int) -> Any:
         rows, signs, at = block.to(self.wide), np.empty(size), 0
@@ -123,24 +104,19 @@ class Tensors(Space[torch.Tensor]):
         parts = out if isinstance(out, list) else [out]
         return torch.stack([part.isfinite().all().to(self.device) for part in parts]).all()
 
-    def columns(self, block: torch.Tensor, statistic: Statistic) -> tuple[Any, Any]:
+    def columns(self, block: torch.Tensor, statistic: columnwise.Statistic) -> tuple[Any, Any]:
         rows = block.to(torch.float64 if block.dtype == torch.float64 else torch.float32)
         # Rounded to the type of the rows: a statistic has the digits of what it was computed from.
         return self._statistic(rows, statistic).to(rows.dtype).to(self.wide), rows.isfinite().all()
 
-    def columns_into(self, block: torch.Tensor, statistic: Statistic, out: Any) -> Any:
-        values, finite = self.columns(block, statistic)
-        self.store(values, out)
-        return finite
-
-    def _statistic(self, rows: torch.Tensor, statistic: Statistic) -> torch.Tensor:
-        if isinstance(statistic, Sign):
+    def _statistic(self, rows: torch.Tensor, statistic: columnwise.Statistic) -> torch.Tensor:
+        if isinstance(statistic, columnwise.Sign):
             return rows.sign().sum(dim=0).sign()
-        if isinstance(statistic, Extreme):
+        if isinstance(statistic, columnwise.Extreme):
             return rows.amax(dim=0) if statistic.largest else rows.amin(dim=0)
-        if isinstance(statistic, Deviation):
+        if isinstance(statistic, columnwise.Deviation):
             return rows.to(self.wide).std(dim=0, correction=statistic.ddof)
-        if isinstance(statistic, (WeightedMedian, WeightedTrimmed)):
+        if isinstance(statistic, Weighted):
             found = rows.sort(dim=0)
             return _weighted(
                 found.values.to(self.wide), self.tensor(statistic.mass, self.wide)[found.indices], statistic
@@ -148,13 +124,13 @@ class Tensors(Space[torch.Tensor]):
         ordered = rows.sort(dim=0).values.to(self.wide)  # no name keeps the indices
         k = len(ordered)
         match statistic:
-            case Median():
+            case columnwise.Median():
                 return _middle(ordered)
-            case Trimmed(trim):
+            case columnwise.Trimmed(trim):
                 return _mean(ordered[trim : k - trim])
-            case AroundMedian(keep):
+            case columnwise.Around(keep, None):
                 return _around(ordered, _middle(ordered), keep)
-            case AroundTrimmed(trim, keep):
+            case columnwise.Around(keep, int(trim)):
                 return _around(ordered, _mean(ordered[trim : k - trim]), keep)
         raise TypeError(f"{statistic!r} is not a columnwise statistic of this package.")
 
@@ -170,11 +146,9 @@ class Tensors(Space[torch.Tensor]):
         dtype = block.dtype if rounded else self.wide
         return torch.cat([block.to(dtype), *(vector[None].to(dtype) for vector in vectors)])
 
-    def rows(self, vectors: list[Any]) -> torch.Tensor:
-        return torch.stack(vectors)
-
-    def with_origin(self, block: torch.Tensor) -> torch.Tensor:
-        return torch.cat([block, torch.zeros_like(block[:1])])
+    def block_of(self, matrix: Any) -> torch.Tensor:
+        found: torch.Tensor = matrix
+        return found
 
     def take(self, block: torch.Tensor, rows: Integers) -> torch.Tensor:
         return block[self.tensor(rows)]
@@ -205,13 +179,9 @@ class Tensors(Space[torch.Tensor]):
         else:
             out.copy_(vector)
 
-    def matrix(self, block: torch.Tensor) -> Any:
-        wide = torch.float64 if block.dtype == torch.float64 else torch.float32
-        return block.to(wide, copy=True)
-
-    def joined(self, matrices: Sequence[Any]) -> Any:
-        wide = torch.float64 if any(matrix.dtype == torch.float64 for matrix in matrices) else torch.float32
-        return torch.cat([matrix.to(wide) for matrix in matrices], dim=1)
+    def matrix(self, blocks: Sequence[torch.Tensor]) -> Any:
+        wide = torch.float64 if any(block.dtype == torch.float64 for block in blocks) else torch.float32
+        return torch.cat([block.to(wide) for block in blocks], dim=1)
 
     # Passes.
 
@@ -232,7 +202,8 @@ def _lengths(gaps: torch.Tensor, p: float, safe: bool) -> torch.Tensor:
     if np.isinf(p):
         return _power_sums(gaps, p)
     if safe and p <= _SAFE_POWER:
-        return _power_sums(gaps, p).pow(1.0 / p)
+        sums = _power_sums(gaps, p)
+        return sums.sqrt() if p == 2.0 else sums.pow(1.0 / p)
     largest = _power_sums(gaps, np.inf)
     units = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
     found = units * _power_sums(gaps / units[..., None], p).pow(1.0 / p)
@@ -256,10 +227,10 @@ def _mean(ordered: torch.Tensor) -> torch.Tensor:
     return torch.where(total.isfinite(), total / k, careful)
 
 
-def _weighted(ordered: torch.Tensor, mass: torch.Tensor, statistic: WeightedMedian | WeightedTrimmed) -> torch.Tensor:
+def _weighted(ordered: torch.Tensor, mass: torch.Tensor, statistic: Weighted) -> torch.Tensor:
     """A statistic of sorted columns in which each value has a mass; see `mixtailor.kernels.weighted`."""
     below, total = mass.cumsum(dim=0), sum(statistic.mass)
-    if isinstance(statistic, WeightedMedian):
+    if isinstance(statistic, columnwise.WeightedMedian):
         low = ordered.gather(0, (2 * below >= total).int().argmax(dim=0)[None])[0]
         high = ordered.gather(0, (2 * below > total).int().argmax(dim=0)[None])[0]
         return torch.where(low == high, low, low / 2 + high / 2)

@@ -8,7 +8,7 @@ from mixtailor._types import Floats, Integers
 from mixtailor.kernels._numba import kernel, run_at
 from mixtailor.kernels.selection import ranked
 
-__all__ = ["kept_by_rank", "median", "median_of", "medoid", "trimmed_mean"]
+__all__ = ["at_half", "kept_by_rank", "median", "median_of", "medoid", "reach", "trimmed_mean"]
 
 
 @kernel
@@ -89,14 +89,30 @@ def median_of(values: Floats, mass: Floats) -> float:
     5.5
     """
     order = np.argsort(values, kind="stable")
-    below, total = 2 * np.cumsum(mass[order]), mass.sum()
-    low, high = (values[order[min(int(np.argmax(past)), len(order) - 1)]] for past in (below >= total, below > total))
+    return at_half(values, order, np.cumsum(mass[order]))
+
+
+def at_half(values: Floats, order: Integers, held: Floats) -> float:
+    """As `median_of`, of values whose order is known, and how much mass there is up to each of them."""
+    half, last = held[-1] / 2, len(order) - 1
+    low, high = (values[order[min(int(held.searchsorted(half, side)), last)]] for side in ("left", "right"))
     return float(low / 2 + high / 2)
+
+
+def reach(distances: Floats, mass: Floats) -> Floats:
+    """For each line of distances, how far one has to go to have more than half of the mass.
+
+    Examples
+    --------
+    >>> reach(np.array([[0.0, 1.0, 9.0]]), np.array([1.0, 1.0, 3.0]))
+    array([9.])
+    """
+    order = np.argsort(distances, axis=1, kind="stable")
+    past = 2 * np.cumsum(mass[order], axis=1) > mass.sum()
+    last = np.take_along_axis(order, past.argmax(axis=1)[:, None], axis=1)
+    return np.asarray(np.take_along_axis(distances, last, axis=1)[:, 0])
 
 
 def medoid(distances: Floats, mass: Floats) -> int:
     """The row that has more than half of the mass nearest to it: less than half of the mass cannot move it."""
-    order = np.argsort(distances, axis=1, kind="stable")
-    past = 2 * np.cumsum(mass[order], axis=1) > mass.sum()
-    reach = np.take_along_axis(distances, order[np.arange(len(order)), past.argmax(axis=1)][:, None], axis=1)[:, 0]
-    return int(np.where(mass > 0.0, reach, np.inf).argmin())
+    return int(np.where(mass > 0.0, reach(distances, mass), np.inf).argmin())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mixtailor._checks import FaultError, check_count, listing, refuse
+from mixtailor._checks import FaultError, check_count, fault_message, refuse
 from mixtailor.lowrank.factors import Factors, LowRank, combined, products, truncated
 from mixtailor.rules._numbers import decided_from_numbers
 from mixtailor.rules.aggregation import Aggregation, Quarantined
@@ -77,11 +77,9 @@ def aggregate_low_rank(
     kept = [each for place, each in enumerate(read) if place not in reasons]
     n, tolerated = len(read), rule.tolerates(len(read))
     if len(reasons) > tolerated or not kept:
-        raise FaultError(
-            f"{len(reasons)} of {n} updates prove a fault ({listing(_name(names, place) for place in reasons)}), and "
-            f"f = {tolerated}. Raise f, or look at these workers.",
-            tuple(reasons),
-        )
+        declared = rule.declared_f()
+        fixed = rule if declared is None or declared > tolerated else None
+        raise FaultError(fault_message(reasons, n, tolerated, names, fixed), tuple(sorted(reasons)))
     inner = products(kept)  # type: ignore[arg-type]  # what could not be read is among the faults
     weights, drawn = decided_from_numbers(rule.lowered(len(kept), len(reasons)), {}, inner, None, entropy)
     result, lost = combined(kept, weights), 0.0  # type: ignore[arg-type]  # as above

@@ -14,8 +14,7 @@ from mixtailor._checks import refuse, shown
 from mixtailor._files import atomic_write, read_bounded
 from mixtailor.lowrank.factors import Factors
 from mixtailor.storage.files.formats import contents
-from mixtailor.storage.files.opened import Unreadable
-from mixtailor.storage.kinds import recast
+from mixtailor.storage.kinds import Unfit, recast
 
 __all__ = ["Adapter", "read_adapter", "write_adapter"]
 
@@ -47,13 +46,14 @@ def read_adapter(folder: str | Path) -> Adapter:
                 refuse(f"{shown(folder)} has {shown(name)}, which is no factor of a LoRA layer.")
             values = recast(array.run(0, array.size), array.bits, np.dtype(np.float64)).reshape(array.kind.shape)
             sides.setdefault(found["layer"], {})[found["side"]] = values
-    except Unreadable as fault:
+    except Unfit as fault:
         refuse(f"{shown(folder)} is {fault}.")
     layers = {}
     for name, pair in sides.items():
-        if set(pair) != {"A", "B"} or pair["B"].shape[1] != pair["A"].shape[0]:
+        if set(pair) != {"A", "B"} or pair["B"].shape[1] != pair["A"].shape[0] or not len(pair["A"]):
             refuse(f"{shown(folder)} has layer {shown(name)} without two factors that fit.")
-        layers[name] = Factors(pair["B"] * _scaling(config, name, pair["A"].shape[0]), pair["A"])
+        with np.errstate(all="ignore"):  # what is not finite is found where the layers are aggregated
+            layers[name] = Factors(pair["B"] * _scaling(config, name, pair["A"].shape[0]), pair["A"])
     return Adapter(layers, config)
 
 
@@ -100,9 +100,16 @@ def _config(folder: Path) -> Mapping[str, Any]:
         refuse(f"{shown(folder)} is no LoRA adapter: its peft_type must be LORA, without DoRA.")
     alpha, ranks = config.get("lora_alpha"), config.get("alpha_pattern") or {}
     numbers = [alpha, *(ranks.values() if isinstance(ranks, dict) else [None])]
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+    if not all(_is_finite(number) for number in numbers):
         refuse(f"{shown(path)} has no number as lora_alpha.")
     return config
+
+
+def _is_finite(number: object) -> bool:
+    try:
+        return isinstance(number, int | float) and math.isfinite(number)
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def _module(layer: str) -> str:

@@ -128,6 +128,10 @@ class Guarded(Keeping):
         if isinstance(self.rule, Keeping):
             self.rule.expect(workers)
 
+    def repeated(self, workers: Sequence[object]) -> None:
+        if isinstance(self.rule, Keeping):
+            self.rule.repeated(workers)
+
     def members(self, n: int) -> "tuple[tuple[Guarded, ...], tuple[float, ...]]":
         if isinstance(self.rule, Keeping):
             rules, shares = self.rule.members(n)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
-from mixtailor.memory.views import telling, view_of
+from mixtailor.memory.views import copies, view_of
 from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
@@ -127,21 +127,19 @@ class Recall:
 
     Attributes
     ----------
-    lengths : array
-        After `views`: each worker's squared length in the view where it is longest. The median in each view is 1.
-    widest : array
-        After `views`: the view in which workers spread most, n x n.
+    copies : array
+        After `views`: how many workers sent nearly the same update as each, itself included.
     """
 
     def __init__(self, history: History, workers: Sequence[str], *, suspects: bool = True) -> None:
         self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
         self._d = 0
-        self._sketches = self._means = self.lengths = self.widest = np.zeros(0)
+        self._sketches = self._means = self.copies = np.zeros(0)
         self._weights: Floats | None = None
 
-    def views(self, sketches: Floats, received: Sequence[int], d: int) -> Floats:
-        """The view of this round and those of the time scales that tell more, V x n x n."""
+    def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
+        """The view of this round and those of all time scales, V x n x n."""
         self.history.check_length(d)
         self._d = d
         decays = np.array(self.history.decays)[:, None, None]
@@ -150,10 +148,8 @@ class Recall:
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         means = decays * self._means + (1.0 - decays) * now
-        found = np.stack([view_of(now), *(view_of(scale) for scale in means)])
-        self.lengths = np.einsum("vii->vi", found).max(axis=0)
-        kept, self.widest = telling(found)
-        return kept
+        self.copies = copies(now, mass)
+        return np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in means)])
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""

@@ -16,10 +16,9 @@ from mixtailor._files import atomic_write, read_bounded
 from mixtailor.memory.keeping import Keeping
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
-from mixtailor.rules.part import walk
 from mixtailor.rules.plain import as_rule
 from mixtailor.rules.request import RequestKeywords
-from mixtailor.rules.weighting import WEIGHTED
+from mixtailor.rules.weighting import check_weighted
 
 __all__ = ["Fresh", "FutureError", "Inbox", "Kept", "LateError", "RefusedError", "ReplayedError", "UnknownWorkerError"]
 
@@ -118,8 +117,7 @@ class Inbox:
         Where updates and the index of them are kept, so that they survive a kill. An inbox that finds its index there
         continues from it. The updates have to be arrays, or arrays by name, then.
     staleness : float
-        a. Above 0, the rule needs a form with weights; `Memory` has none. The f heaviest updates then are what may be
-        Byzantine.
+        a. Above 0, the rule needs a form with weights. The f heaviest updates then are what may be Byzantine.
     oldest : int, optional
         The most versions that an update may be stale; older ones are refused, and leave.
     momentum : float
@@ -169,8 +167,8 @@ class Inbox:
         self.rule: Rule = as_rule(rule)
         if not 0.0 <= staleness < math.inf:
             refuse(f"Inbox needs staleness >= 0, the power of a weight, and got {staleness}.")
-        if staleness and not all(part.takes_weights() for part in walk(self.rule)):
-            refuse(f"Inbox with staleness needs a rule with weights, and {self.rule!r} has none. {WEIGHTED}")
+        if staleness:
+            check_weighted(self.rule)
         if oldest is not None:
             check_count("Inbox", "oldest", oldest, 0)
         if not 0.0 <= momentum < 1.0:
@@ -196,6 +194,13 @@ class Inbox:
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._rows))
+
+    def __contains__(self, worker: object) -> bool:
+        return str(worker) in self._rows
+
+    def __getitem__(self, worker: object) -> Any:
+        """The row of a worker as the rule is given it: its last update, or the running mean of its updates."""
+        return _opened(self._rows[str(worker)].update)
 
     def __repr__(self) -> str:
         return f"<Inbox of {plural(len(self), 'update')} at version {self.version}, {self.rule!r}>"
@@ -259,6 +264,8 @@ class Inbox:
             behind = np.array([self._version - self._rows[name].version for name in names], np.float64)
             if self.staleness and behind.any():
                 request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
+            if isinstance(self.rule, Keeping):
+                self.rule.repeated([name for name in names if not self._rows[name].fresh])
             result = self.rule.aggregate([self._rows[name].update for name in names], **request)
             if result.update is not None:
                 for name in names:
@@ -272,6 +279,10 @@ class Inbox:
     def last(self, worker: object) -> int:
         """The version of a worker's last update; -1 where it has sent none."""
         return self._last.get(str(worker), -1)
+
+    def fresh(self) -> list[str]:
+        """The workers whose update was not used yet."""
+        return [name for name, row in self._rows.items() if row.fresh]
 
     def stale(self) -> dict[str, int]:
         """How many versions each worker's update is behind the model."""

@@ -48,6 +48,9 @@ class Keeping(Around):
     def expect(self, workers: Sequence[object]) -> None:
         """Whose updates `decide` will be given, in order."""
 
+    def repeated(self, workers: Sequence[object]) -> None:
+        """Whose updates in the next call were in an earlier one: they say nothing new of these workers."""
+
     @abstractmethod
     def members(self, n: int) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
         """This rule around each that may be drawn when n updates arrive, and their probabilities."""

@@ -25,7 +25,7 @@ from mixtailor.updates import Point, Updates
 
 __all__ = ["Memory"]
 
-# A worker is suspected while the filter gave it less than half of a full weight in most of about the last ten rounds.
+# A worker is suspected if, in most of about its last ten rounds, the filter took half of its weight or it sent copies.
 _PATIENCE, _SUSPECTED = 0.9, 0.75
 
 
@@ -41,9 +41,11 @@ class Memory(Keeping):
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
-    present deviations, and those of the running means at each time scale a where these spread clearly more. The rule
-    decides from these views alone, and its weights are applied to the clipped updates y of this round. No update is
-    longer than the median, so one round cannot do much harm. Cost O(nd), and what the rule does with n x n numbers.
+    present deviations, and those of the running means at each time scale a. The rule decides from these views alone,
+    and its weights are applied to the clipped updates y of this round. No update is longer than the median, so one
+    round cannot do much harm. Updates that are much closer together than is usual in this round (less than a quarter of
+    the usual squared distance) share the weight of one, so that nobody gains by sending the same from several workers.
+    Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
     ----------
@@ -79,7 +81,8 @@ class Memory(Keeping):
     come and go. What is known of a worker that is absent does not change. A newcomer has not deviated so far. It gains
     nothing by that, since whoever is quieter than the median counts as being at the median; it is judged by this
     round's updates. Byzantine workers that change their names every round are therefore judged by single rounds, as
-    without a memory.
+    without a memory. An update that is aggregated again, as `Kept` of an `Inbox` does, counts once for `suspects`:
+    counted in every call, honest workers that are slow were named.
 
     The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
     absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
@@ -97,6 +100,7 @@ class Memory(Keeping):
     _suspicion: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
     _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _expected: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _repeated: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
 
     lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
@@ -141,6 +145,10 @@ class Memory(Keeping):
         """Whose updates `decide` will be given, in order."""
         self._expected[:] = [str(worker) for worker in workers]
 
+    def repeated(self, workers: Sequence[object]) -> None:
+        self._repeated.clear()
+        self._repeated.update(str(worker) for worker in workers)
+
     def members(self, n: int) -> "tuple[tuple[Memory, ...], tuple[float, ...]]":
         """This memory around each rule that may be drawn when n updates arrive, and their probabilities."""
         if not isinstance(self.rule, MixTailor):
@@ -181,21 +189,23 @@ class Memory(Keeping):
         if len(set(workers)) < len(workers):
             refuse("A memory needs workers= with a different name for each update.")
         with self._mutex:
+            repeated = frozenset(self._repeated)
+            self._repeated.clear()
             recall = Recall(self._history, workers)
             result = around(Remembering(self.rule, recall)).aggregate(arrival, **request)
             if result.update is not None:
                 recall.commit()
-                self._suspect(result, workers)
+                self._suspect(result, workers, repeated)
                 for name in self._suspicion.keys() - self._history.means.keys():
                     del self._suspicion[name]
         return result
 
-    def _suspect(self, result: Aggregation, workers: list[str]) -> None:
+    def _suspect(self, result: Aggregation, workers: list[str], repeated: frozenset[str]) -> None:
         found = result.facts.get("suspects")
         if not isinstance(found, tuple):
             return
         hostile = {workers[row] for row in found}
-        for name in workers:
+        for name in (name for name in workers if name not in repeated):
             self._suspicion[name] = _PATIENCE * self._suspicion.get(name, 0.0) + (1 - _PATIENCE) * (name in hostile)
         suspects, f = [name for name in self.suspects() if name in workers], self.rule.tolerates(len(workers))
         if len(suspects) > f and not set(suspects) <= self._warned:
@@ -207,10 +217,11 @@ class Memory(Keeping):
             )
 
     def suspects(self) -> list[str]:
-        """The workers that stood out in most of their last rounds, most suspicious first.
+        """The workers that stood out, or sent copies, in most of their last rounds; most suspicious first.
 
         An estimate, for people to look at: nothing is decided by it. It assumes that fewer than half of the workers are
-        Byzantine, whatever f was declared, and that honest workers draw from similar data.
+        Byzantine, whatever f was declared, and that honest workers draw from similar data. Of workers that send the
+        same update all are named, also one that others have copied.
         """
         with self._mutex:
             order = sorted(self._suspicion, key=lambda name: -self._suspicion[name])

@@ -6,27 +6,28 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor._types import Floats
 from mixtailor.intake import Arrival
 from mixtailor.kernels.selection import median
+from mixtailor.kernels.weighted import median_of
 from mixtailor.memory.history import Recall
-from mixtailor.memory.views import embedded
+from mixtailor.memory.views import embedded, widest
 from mixtailor.mixing import MixTailor
 from mixtailor.rules._clip import clip_factors
-from mixtailor.rules._spectra import filtered
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.bounded import Bounded
 from mixtailor.rules.part import walk
 from mixtailor.rules.request import Request
+from mixtailor.rules.view_filter import above_noise
+from mixtailor.rules.weighting import Weighting
 from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
+from mixtailor.updates.numbers import NeedsCoordinates, Unseen, distances_of
 
 __all__ = ["Around", "Remembering", "check_combines"]
 
 # Above this many workers the second filter, which counts suspects, would cost more than the first.
 _COUNTED = 200
-# A suspect's squared length in some view, in medians. Chosen on digits, seeds 0 to 5: without it the filter, which has
-# to remove somebody, named honest workers, with momentum at the workers about as often as Byzantine ones.
-_FAR = 2.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +48,12 @@ class Around(Rule):
     def needs(self) -> str:
         return self.rule.needs()
 
+    def takes_weights(self) -> bool:
+        return True  # where the rule inside does, which is asked as well
+
+    def check_share(self, n: int, share: float) -> None:
+        self.rule.check_share(n, share)
+
 
 @final
 @dataclass(frozen=True, repr=False)
@@ -63,29 +70,54 @@ class Remembering(Around):
         return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
 
     def decide(self, updates: Updates) -> Point:
+        return self._decided(updates, None)
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        return self._decided(updates, weighting)
+
+    def _decided(self, updates: Updates, weighting: Weighting | None) -> Point:
+        mass = None if weighting is None else weighting.mass
         lengths = updates.norms()
-        factors = clip_factors(lengths, median(lengths))
+        factors = clip_factors(lengths, median(lengths) if mass is None else median_of(lengths, mass))
         history = self.recall.history
         history.settle(updates.reader.group)
         sketches = updates.sketch(history.key, history.size)
         sketches = np.where(factors[:, None] > 0.0, sketches, 0.0) * factors[:, None]
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
-        views = self.recall.views(sketches, rows, updates.d)
-        call = Call(updates.random, views=views)
-        seen = Updates.of(Matrix.of(embedded(self.recall.widest)), call)
-        point = self.rule.decide(seen)
+        views = self.recall.views(sketches, rows, updates.d, mass)
+        point = _on_view(self.rule, widest(views, mass), updates.call.seeing(views), weighting)
         weights = _weights_of(point)
         if weights is None:
             _refuse_rule(self.rule)
+        # Copies of one update share the weight of one, so that nobody gains by sending the same from several workers.
+        shared = weights / self.recall.copies
+        weights = shared * (weights.sum() / shared.sum())
         self.recall.decided(weights)
         facts = dict(point.facts)
         if self.recall.suspects and updates.n <= _COUNTED:
-            kept, _ = filtered(views, (updates.n - 1) // 2)
-            hostile = (kept < 0.5 * kept.max()) & (self.recall.lengths > _FAR)
+            counted = None if weighting is None else weighting.relative
+            kept = above_noise(views, (updates.n - 1) // 2, counted).weights
+            hostile = (kept < 0.5 * kept.max()) | (self.recall.copies > 1.0)
+            if mass is not None:
+                hostile &= mass > 0.0
             facts["suspects"] = tuple(rows[row] for row in np.nonzero(hostile)[0])
         clipped = updates if (factors == 1.0).all() else updates.mix(np.diag(factors))
         return clipped.combine(weights, **facts)
+
+
+def _on_view(rule: Rule, view: Floats, call: Call, weighting: Weighting | None = None) -> Point:
+    """What a rule makes of rows that have these inner products. Most query distances; for others, rows are made."""
+
+    def decide(updates: Updates) -> Point:
+        return rule.decide(updates) if weighting is None else rule.decide_weighted(updates, weighting)
+
+    try:
+        seen = Updates.of(Unseen(len(view)), call)
+        seen.basis.learn(2.0, distances_of(view))  # not checked: ours, not a user's
+        return decide(seen)
+    except NeedsCoordinates:
+        return decide(Updates.of(Matrix.of(embedded(view)), call))
 
 
 def _weights_of(point: Point) -> Any:
@@ -100,8 +132,8 @@ def check_combines(rule: Rule) -> None:
     for member in rule.rules if isinstance(rule, MixTailor) else (rule,):
         tried = member if not member.declared_f() else member.with_f(1)  # the kind of rule matters, not its f
         n = max(tried.min_rows(), 3)
-        seen = Updates.of(Matrix.of(np.eye(n)), Call(np.random.default_rng(0), views=np.eye(n)[None]))
-        if _weights_of(tried.decide(seen)) is None:
+        point = _on_view(tried, np.eye(n), Call(np.random.default_rng(0), views=np.eye(n)[None]))
+        if _weights_of(point) is None:
             _refuse_rule(member)
 
 

@@ -99,14 +99,20 @@ class MixTailor(Rule):
                 "MixTailor(rules, entropy=SeededEntropy(seed))."
             )
         if unknown:
-            raise TypeError(f"MixTailor takes no parameter {next(iter(unknown))!r}.")
+            raise TypeError(
+                f"MixTailor takes no parameter {next(iter(unknown))!r}. It takes rules, which have an f each: write "
+                "MixTailor(default_pool(f=2)), with your f."
+            )
         if isinstance(rules, str):
             raise TypeError(
                 f"MixTailor needs a list of rules and got the text {rules!r}. Write make_rule({rules!r}, f=2), with "
                 "your f, or MixTailor(default_pool(f=2))."
             )
         if not isinstance(rules, Iterable):
-            raise TypeError(f"MixTailor needs a list of rules and got {type(rules).__name__}.")
+            raise TypeError(
+                f"MixTailor needs a list of rules and got {type(rules).__name__}. Write MixTailor(default_pool(f=2)), "
+                "with your f, or rules in brackets: MixTailor([...])."
+            )
         members = tuple(as_rule(rule) for rule in rules)
         for member in members:
             check_inner("MixTailor", member)
@@ -324,7 +330,25 @@ class _Key:
 
 def _digests(arrival: Arrival, names: Sequence[object]) -> dict[str, bytes | None]:
     """The digest of what each worker sent, faulty updates included; None for a worker that sent nothing."""
-    labels = [shown(name) for name in names] if names else [str(row) for row in range(arrival.n)]
-    if len(set(labels)) < arrival.n:
+    words = [str(name) for name in names] if names else [str(row) for row in range(arrival.n)]
+    if len(set(words)) < arrival.n:
         refuse("An audited draw needs workers= with a different name for each update.")
-    return dict(zip(labels, arrival.digests(), strict=True))
+    labels = _labels(words)
+    return dict(zip((labels[word] for word in words), arrival.digests(), strict=True))
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """The name of each worker in the log: its own if that is printable, else the name with escapes.
+
+    Where somebody else has such a name as its own, backslashes are added: two workers must not share one, or they
+    could stop every round by it.
+    """
+    labels = {name: name for name in names if name.isprintable()}
+    taken = set(labels)
+    for name in sorted(set(names) - taken):
+        label = shown(name)
+        while label in taken:
+            label += "\\"
+        labels[name] = label
+        taken.add(label)
+    return labels

@@ -105,9 +105,9 @@ def default_pool(f: int) -> list[Rule]:
     r"""Our pool for a single aggregation, where no earlier round is known: two rules that fail under different attacks.
 
     CAF decides from the directions in which updates spread, the geometric median behind nearest-neighbour mixing from
-    all distances at once. For training, where rounds follow one another, take `mixtailor.recommended`: the same two
-    ways to decide, with a memory of what each worker did. Without one, a patient attacker gets through any rule; most
-    easily with momentum at the server.
+    all distances at once. For training, where rounds follow one another, take `mixtailor.recommended`, which has a
+    memory of what each worker did. Without one, a patient attacker gets through any rule; most easily with momentum at
+    the server.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from mixtailor._checks import check_rows, refuse
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Asks, Part
 from mixtailor.rules.plain import as_rule, check_inner
+from mixtailor.rules.promises import formula_of
 from mixtailor.rules.weighting import WEIGHTED, Weighting
 from mixtailor.updates import Point, Updates
 from mixtailor.updates.pairs import FEWEST
@@ -79,6 +80,11 @@ class PreAggregation(Part):
         if isinstance(behind, PreAggregation):
             return Both(self, behind)
         return Chain(self, as_rule(behind))
+
+    def __rrshift__(self, before: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} goes in front of a rule, and {before!r} is in front of it. Write {self!r} >> {before!r}."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +178,7 @@ class Chain(Rule):
         while not self._fits(high, f):
             low, high = high + 1, high * 2
             if high > _MOST_ROWS:
-                refuse(f"{self!r} needs more rows than any n gives it ({self.needs()}). Lower f.")
+                refuse(f"{self!r} needs more rows than any n gives it ({self._formula()}). Lower f.")
         while low < high:  # rows behind a pre-aggregation never get fewer as n grows
             middle = (low + high) // 2
             low, high = (low, middle) if self._fits(middle, f) else (middle + 1, high)
@@ -185,6 +191,14 @@ class Chain(Rule):
         return rule.min_rows() <= rows and tolerated
 
     def needs(self) -> str:
+        f, least = self.declared_f() or 0, self.min_rows()
+        if least > 1:
+            rows, rule = self._mapped(least - 1, f)
+            if rule.min_rows() <= rows:  # what is missing is not the rule's own need: it has to tolerate f
+                return formula_of(least, f)
+        return self._formula()
+
+    def _formula(self) -> str:
         return f"{self.rule.requirement} behind {self.before!r}"
 
     def tolerates(self, n: int) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from mixtailor._checks import nearest
+from mixtailor._checks import nearest, plural
 from mixtailor.experiments.building import Objects, check
 from mixtailor.experiments.config import RunConfig, label_of
 from mixtailor.experiments.errors import ConfigError, sentences
@@ -23,6 +23,7 @@ from mixtailor.experiments.watching import watched_runs
 from mixtailor.experiments.worst import Group, WorstCase, groups, worst_cases
 from mixtailor.report.figures import draw
 from mixtailor.report.page import write
+from mixtailor.report.summary import averaged
 from mixtailor.report.tables import tables
 from mixtailor.rules import as_rule
 from mixtailor.simulation.description import named
@@ -41,7 +42,7 @@ _GIVEN = ("rule", "attack", "data", "model", "partition", "seed", "n", "f", "obj
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison came to. Printed, it is its table.
+    """What a comparison came to. Printed, it is its table, with what the numbers are and where to look further.
 
     Attributes
     ----------
@@ -85,7 +86,11 @@ class Comparison:
         return tables(self.folder)
 
     def __str__(self) -> str:
-        return self.table()
+        seeds = plural(len(self.results.seeds()), "seed")
+        return (
+            f"{self.table()}\n\nAccuracy in percent, the mean of {averaged(self.results)} and of {seeds}.\n"
+            f"For more: .report() writes a page, .figures() and .tables() are for a paper. Folder: {self.folder}"
+        )
 
 
 def compare(

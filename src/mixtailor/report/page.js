@@ -46,7 +46,11 @@ const drawPage = () => {
     const strips = chart.strips.filter((strip) => !hidden.has(strip.rule));
     const W = Math.max(280, wide), longest = Math.max(4, ...lines.map((line) => line.rule.length));
     const right = Math.min(0.38 * W, 24 + 7 * longest), letters = Math.floor((right - 18) / 7);
-    const short = (name) => name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+    // What is in parentheses tells "MixTailor (our pool)" and "MixTailor (paper's pool)" apart; their beginnings do not.
+    const short = (name) => {
+      const inner = name.length > letters && / \((.+)\)$/.exec(name)?.[1] || name;
+      return inner.length > letters ? `${inner.slice(0, letters - 1)}…` : inner;
+    };
     const TOP = 10 + (STRIP + 4) * strips.length, H = TOP + HIGH + BOTTOM, end = W - right;
     const last = Math.max(1, ...chart.series.flatMap((line) => line.rounds));
     const [low, high] = range(lines, last);
@@ -208,7 +212,8 @@ const drawPage = () => {
   const standings = (account) => {
     const known = account.workers.filter((item) => item.distance !== null);
     if (!known.length) return [make("figcaption", {}, "No distances are known.")];
-    const height = 18, names = 74, right = 10, top = 8, all = 480;
+    const height = 18, names = 74, right = 10, top = 8;
+    const all = Math.max(280, Math.min(480, document.getElementById("standings").clientWidth || 480));
     const most = Math.max(2, ...known.map((item) => Math.min(item.farthest, 1e4)));
     const least = Math.min(0.5, ...known.filter((item) => item.distance > 0).map((item) => item.distance));
     const low = Math.max(least, most / 1e6);
@@ -219,7 +224,7 @@ const drawPage = () => {
       svg.append(make("line", { class: power ? "grid" : "unit", x1: x(10 ** power), x2: x(10 ** power), y1: top, y2: bottom }));
       svg.append(make("text", { x: x(10 ** power), y: bottom + 14, "text-anchor": "middle" }, (10 ** power).toLocaleString("en", { maximumFractionDigits: 6 })));
     }
-    svg.append(make("text", { x: (names + all) / 2, y: bottom + 30, "text-anchor": "middle" }, "mean distance from the result, and the farthest"));
+    svg.append(make("text", { x: all / 2, y: bottom + 30, "text-anchor": "middle" }, "distance from the result: mean and farthest"));
     known.forEach((item, k) => {
       const y = top + height * (k + 0.5), kind = item.lied ? "lied" : "honest";
       const name = item.worker.length > 9 ? `${item.worker.slice(0, 8)}…` : item.worker;

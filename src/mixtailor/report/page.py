@@ -63,7 +63,8 @@ def rendered(results: Results, *, live: bool = False) -> str:
     style = "\n".join(map(_part, STYLES))
     graphs = [{**graph, "svg": _markup(graph["svg"])} for graph in graphs_of(results)]  # of numbers alone
     told = {"graphs": graphs, "terms": TERMS, "known": set, "live": live}
-    return page.render(shown=shown, **told, style=_markup(style), script=_markup(script))
+    text = page.render(shown=shown, **told, style=_markup(style), script=_markup(script))
+    return text.encode("utf-8", "backslashreplace").decode()  # file names that are no text become halves of letters
 
 
 def _heat(value: float | None) -> str:

@@ -11,6 +11,7 @@ from mixtailor.rules.cge import CGE
 from mixtailor.rules.clipped_gossip import ClippedGossip
 from mixtailor.rules.comed import Comed
 from mixtailor.rules.ctma import CTMA
+from mixtailor.rules.distance_filter import DistanceFilter
 from mixtailor.rules.dnc import DnC
 from mixtailor.rules.fltrust import FLTrust
 from mixtailor.rules.geometric_median import GeometricMedian
@@ -46,6 +47,7 @@ __all__ = [
     "CenteredClipping",
     "ClippedGossip",
     "Comed",
+    "DistanceFilter",
     "DnC",
     "FLTrust",
     "GeometricMedian",

@@ -9,7 +9,7 @@ from mixtailor.kernels.weighted import kept_by_rank
 from mixtailor.rules.part import Part
 from mixtailor.rules.weighting import Weighting, refuse_share
 
-__all__ = ["check_krum_share", "norm_factor", "weighted_scores"]
+__all__ = ["check_krum_share", "median_distances", "norm_factor", "weighted_scores"]
 
 
 def check_krum_share(rule: Part, n: int, share: float) -> None:
@@ -34,6 +34,19 @@ def weighted_scores(distances: Floats, weighting: Weighting, power: int) -> Floa
         kept = kept_by_rank(order, mass, wanted)[order]
         scores[row] = (kept[1:] * distances[row][order[1:]] ** power).sum()
     return scores
+
+
+def median_distances(distances: Floats) -> Floats:
+    """Each row's median distance to the others: the lower of two middle ones, which less than half cannot raise.
+
+    Examples
+    --------
+    >>> median_distances(np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 8.0], [9.0, 8.0, 0.0]]))
+    array([1., 1., 8.])
+    """
+    place = len(distances) // 2  # the first of all is the row itself
+    medians: Floats = np.partition(distances, place, axis=1)[:, place]
+    return medians
 
 
 def norm_factor(d: int, p: float) -> float:

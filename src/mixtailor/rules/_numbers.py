@@ -10,8 +10,8 @@ from mixtailor._types import Floats
 from mixtailor.intake import Arrival
 from mixtailor.rules._release import released
 from mixtailor.rules.request import KeySource, Request
-from mixtailor.updates import Call, Combination
-from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen, seen
+from mixtailor.updates import Call, Combination, Updates
+from mixtailor.updates.numbers import NeedsCoordinates, Numbers, Unseen
 
 __all__ = ["decided_from_numbers", "weights_from_numbers"]
 
@@ -39,7 +39,7 @@ def decided_from_numbers(
     try:
         with released(rule._held), np.errstate(all="ignore"):
             plan = rule.plan(Arrival.of(Unseen(numbers.n)), Request(entropy=entropy), numbers.n)
-            point = plan.rule.decide(seen(numbers, Call(plan.key)))
+            point = plan.rule.decide(Updates.seen(numbers, Call(plan.key)))
     except NeedsCoordinates as needed:
         refuse(f"{rule!r} needs {needed}, which do not follow from the numbers given. {COMBINING}")
     found = point.updates.over_received(point.weights) if isinstance(point, Combination) else None

@@ -1,7 +1,7 @@
 """The direction in which rows spread most, in n-space: what CAF and DnC look at."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from mixtailor._types import Floats
 from mixtailor.updates import Updates
 
-__all__ = ["Spread", "filtered", "largest_eigenvalue", "largest_spread", "products_about_medoid"]
+__all__ = ["Filtered", "Spread", "filtered", "largest_eigenvalue", "largest_spread", "products_about_medoid"]
 
 _LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
 _STEPS, _CLOSED = 8, 1e-11  # of our own steps before ARPACK's, and what is left of a unit vector in a closed space
@@ -55,36 +55,63 @@ def largest_spread(products: Floats, weights: Floats, start: Floats | None = Non
     return Spread(eigenvalue, projections, float(share @ projections), vector)
 
 
-def filtered(views: Floats, f: int) -> tuple[Floats, int]:
-    """The weights in [0, 1] that the covariance-bound agnostic filter leaves, and the number of its iterations.
+class Filtered(NamedTuple):
+    """What a filter leaves."""
+
+    weights: Floats  # in [0, 1]
+    spread: float  # the top eigenvalue at these weights, in levels
+    iterations: int
+
+
+def filtered(
+    views: Floats, f: float, levels: Sequence[float] = (), enough: float = 0.0, mass: Floats | None = None
+) -> Filtered:
+    """The weights that the covariance-bound agnostic filter leaves.
 
     Parameters
     ----------
     views : array
         Inner products of the rows, V x n x n. Each iteration looks at the view whose top eigenvalue is largest, and
         the weights are taken at which that eigenvalue was least; with one view, this is CAF.
-    f : int
-        How many rows may be Byzantine: the weights keep a sum of about n - 2f.
+    f : int or float
+        How many rows may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
+    levels : sequence of float
+        The unit of each view's eigenvalue; 1 by default.
+    enough : float
+        The filter stops where the largest eigenvalue, in these units, is no more than this.
+    mass : array, optional
+        How much each row counts, of mean 1; as so many equal rows would.
     """
-    n = views.shape[-1]
-    weights = np.ones(n)
+    units = levels or [1.0] * len(views)
+    mass = np.ones(views.shape[-1]) if mass is None else mass
+    n = float(mass.sum())
+    weights = np.where(mass > 0.0, 1.0, 0.0)
     best, least, iterations = weights, np.inf, 0
     starts: list[Floats | None] = [None] * len(views)
     while True:
-        spreads = [largest_spread(view, weights, start) for view, start in zip(views, starts, strict=True)]
+        held = weights * mass
+        spreads = [largest_spread(view, held, start) for view, start in zip(views, starts, strict=True)]
         starts = [found.vector for found in spreads]
-        spread = max(spreads, key=lambda found: found.eigenvalue)
-        if spread.eigenvalue < least:
-            best, least = weights, spread.eigenvalue
-        deviations = np.where(weights > 0.0, spread.deviations, 0.0)
-        if weights.sum() <= n - 2 * f or deviations.max() == 0.0:
-            return best, iterations
+        sizes = [_in_units(found.eigenvalue, unit) for found, unit in zip(spreads, units, strict=True)]
+        size, spread = max(zip(sizes, spreads, strict=True), key=lambda pair: pair[0])
+        if size < least:
+            best, least = weights, size
+        deviations = np.where(held > 0.0, spread.deviations, 0.0)
+        if size <= enough or held.sum() <= n - 2 * f or deviations.max() == 0.0:
+            return Filtered(best, least, iterations)
         iterations += 1
         weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
         # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might. Equal rows
         # deviate equally, by rounding alone, and would all lose their weight at once.
-        if not weights.any() or weights.sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
-            return best, iterations
+        if not weights.any() or (weights * mass).sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
+            return Filtered(best, least, iterations)
+
+
+def _in_units(eigenvalue: float, unit: float) -> float:
+    """Where the rows of a view do not spread at all without the farthest ones, any spread is beyond all units."""
+    if unit > 0.0:
+        return eigenvalue / unit
+    return np.inf if eigenvalue > 0.0 else 0.0
 
 
 def largest_eigenvalue(matrix: Floats) -> float:

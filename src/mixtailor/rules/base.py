@@ -3,7 +3,7 @@
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, TypeVar, Unpack
 
@@ -124,9 +124,9 @@ class Rule(Part):
             return outside_graph(self.__call__)(updates, **request)
         wanted = Request.of(request) if request else EMPTY
         if self._held is None:
-            return _Round(self, updates, wanted).run().update
+            return _Round(self, updates, wanted).run()
         with released(self._held):
-            return _Round(self, updates, wanted).run().update
+            return _Round(self, updates, wanted).run()
 
     def aggregate(self, updates: Any, **request: Unpack[RequestKeywords]) -> Aggregation:
         """The aggregated update, with what happened.
@@ -249,17 +249,8 @@ def outside_graph(method: Callable[..., T]) -> Callable[..., T]:
 
 
 def _reported(call: "_Round") -> Aggregation:
-    return call.report(call.run())
-
-
-class _Result(NamedTuple):
-    """How a call ended; without a point and an update if the round was skipped."""
-
-    rule: Rule
-    point: Point | None
-    update: Any
-    updates: Updates
-    faults: dict[int, str]
+    update = call.run()
+    return call.report(update)
 
 
 class _Round:
@@ -277,91 +268,97 @@ class _Round:
         )
         self.plan = rule.plan(arrival, request, n)
         self.reference = None if request.reference is None else arrival.flatten(request.reference)
+        # What changes with each fault: the rule, for fewer updates, and those that are left.
+        self.decided, self.faults = self.plan.rule, dict(arrival.faults)
+        self.point: Point | None = None
+        self.updates = Updates.arrived(arrival, Call(self.plan.key, self.reference))
 
-    def run(self) -> "_Result":
-        rule, faults = self.plan.rule, dict(self.arrival.faults)
-        updates = Updates.arrived(self.arrival, Call(self.plan.key, self.reference))
+    def run(self) -> Any:
+        """The aggregated update; None if the round is skipped."""
         while True:
-            if faults:
+            if self.faults:
                 allowed = self._allowed()
-                if self._too_many(faults):
+                if self._too_many():
                     if self.request.on_fault == "skip":
-                        return _Result(self.plan.rule, None, None, updates, faults)
-                    message = fault_message(faults, self.arrival.n, allowed, self.names)
-                    raise FaultError(message, tuple(sorted(faults)))
-                rule = self.plan.rule.lowered(updates.n, len(faults))
+                        self.decided = self.plan.rule
+                        return None
+                    declared = self.rule.declared_f()
+                    fixed = self.rule if declared is None or declared > allowed else None
+                    message = fault_message(self.faults, self.arrival.n, allowed, self.names, fixed)
+                    raise FaultError(message, tuple(sorted(self.faults)))
+                self.decided = self.plan.rule.lowered(self.updates.n, len(self.faults))
             if self.request.honest is not None:
-                updates.call.honest = self._honest(updates)
+                self.updates.call.honest = self._honest(self.request.honest)
             try:
                 # An update at the edge of its type makes lengths overflow, which rules allow for. It is not worth a
                 # warning; where warnings are errors, one worker could stop the server.
                 with np.errstate(all="ignore"):
                     if self.weighting is None:
-                        point = rule.decide(updates)
+                        point = self.decided.decide(self.updates)
                     else:
-                        point = self._decide_weighted(self.weighting, updates, faults)
-                    result = updates.at(point)
+                        point = self._decide_weighted(self.weighting)
+                    result = self.updates.at(point)
             except Faulty as found:
-                faults.update(dict.fromkeys(found.rows, found.reason))
-                if not self._too_many(faults):
-                    updates = updates.only([k for k, row in enumerate(updates.received) if row not in faults])
-                    updates.call = Call(self.plan.key, self.reference)  # the same randomness once more
+                self.faults.update(dict.fromkeys(found.rows, found.reason))
+                if not self._too_many():
+                    left = [k for k, row in enumerate(self.updates.received) if row not in self.faults]
+                    self.updates = self.updates.only(left)
+                    self.updates.call = Call(self.plan.key, self.reference)  # the same randomness once more
                 continue
-            return _Result(rule, point, self.arrival.restore(result, updates.received), updates, faults)
+            self.point = point
+            return self.arrival.restore(result, self.updates.received)
 
     def _allowed(self) -> int:
         """How many faults are tolerated. At least one update has to be left."""
         return min(self.rule.tolerates(self.arrival.n), self.arrival.n - 1)
 
-    def _too_many(self, faults: Mapping[int, str]) -> bool:
+    def _too_many(self) -> bool:
         weighting = self.weighting
         if weighting is None or not weighting.stated:
-            return len(faults) > self._allowed()
-        left = self.arrival.n - len(faults)
-        return left < 1 or float(weighting.mass[list(faults)].sum()) > weighting.faulty * (1 + 1e-9)
+            return len(self.faults) > self._allowed()
+        left = self.arrival.n - len(self.faults)
+        return left < 1 or float(weighting.mass[list(self.faults)].sum()) > weighting.faulty * (1 + 1e-9)
 
-    def _decide_weighted(self, given: Weighting, updates: Updates, faults: Mapping[int, str]) -> Point:
-        weighting, rule = given.without(list(faults)), self.plan.rule
+    def _decide_weighted(self, given: Weighting) -> Point:
+        weighting, rule, updates = given.without(list(self.faults)), self.plan.rule, self.updates
         if weighting.total == 0.0:
             refuse("All updates that are left have the weight 0.")
         if weighting.even:
-            return rule.lowered(updates.n, len(faults)).decide(updates)
+            return self.decided.decide(updates)
         rule.check_share(updates.n, weighting.share)
         return rule.decide_weighted(updates, weighting)
 
-    def _honest(self, updates: Updates) -> tuple[int, ...]:
-        assert self.request.honest is not None
-        position = {row: k for k, row in enumerate(updates.received)}
-        return tuple(position[row] for row in self.request.honest if row in position)
+    def _honest(self, honest: Sequence[int]) -> tuple[int, ...]:
+        position = {row: k for k, row in enumerate(self.updates.received)}
+        return tuple(position[row] for row in honest if row in position)
 
-    def _quarantined(self, faults: Mapping[int, str]) -> tuple[Quarantined, ...]:
-        return tuple(Quarantined(row, self.names[row] if self.names else None, faults[row]) for row in sorted(faults))
-
-    def report(self, result: "_Result") -> Aggregation:
+    def report(self, update: Any) -> Aggregation:
         """The result with what happened. As much work as a small rule, so that a plain call leaves it out."""
-        rule, point, update, updates, faults = result
+        point, updates = self.point, self.updates
+        names, n = self.names, self.arrival.n
+        gone = tuple(Quarantined(row, names[row] if names else None, why) for row, why in sorted(self.faults.items()))
         if point is None:
-            return Aggregation(None, rule, self.arrival.n, quarantined=self._quarantined(faults), workers=self.names)
+            return Aggregation(None, self.decided, n, quarantined=gone, workers=names)
         facts = {**self.plan.facts, **point.facts}
         received, weights, distances = updates.received, None, None
         aim = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
         if aim is not None:
-            weights = _scattered(aim, point.updates.received, self.arrival.n, elsewhere=0.0)
+            weights = _scattered(aim, point.updates.received, n, elsewhere=0.0)
             distances = updates.known_distances_to(aim) if point.updates.reader is updates.reader else None
         scores, selected = facts.pop("scores", None), facts.pop("selected", None)
         return Aggregation(
             update,
-            rule,
-            self.arrival.n,
+            self.decided,
+            n,
             weights=weights,
             selected=_selected(selected, weights, received),
-            scores=_scattered(scores, received, self.arrival.n),
-            distances=_scattered(distances, received, self.arrival.n),
-            quarantined=self._quarantined(faults),
+            scores=_scattered(scores, received, n),
+            distances=_scattered(distances, received, n),
+            quarantined=gone,
             iterations=facts.pop("iterations", None),  # type: ignore[arg-type]  # a rule that iterates gives an int
             residual=facts.pop("residual", None),  # type: ignore[arg-type]  # and a float
             facts=facts,
-            workers=self.names,
+            workers=names,
         )
 
 

@@ -11,7 +11,7 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
 from mixtailor.rules.mean import Mean
 from mixtailor.rules.part import Asks
-from mixtailor.updates import AroundMedian, Combination, Point, Updates
+from mixtailor.updates import Around, Combination, Point, Updates
 from mixtailor.updates.reader import only_row
 
 __all__ = ["Bulyan"]
@@ -112,7 +112,7 @@ class Bulyan(Rule):
         picks = self._picks(updates, selection, updates.n - 2 * self.f)
         chosen = updates.take(np.sort(picks))
         if self.then is None:
-            return chosen.columns(AroundMedian(keep=len(picks) - 2 * self.f), selected=picks)
+            return chosen.columns(Around(keep=len(picks) - 2 * self.f), selected=picks)
         point = self.then.decide(chosen)
         facts = {name: value for name, value in point.facts.items() if name != "scores"}
         return point.with_facts(**{**facts, "selected": picks})

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mixtailor.rules._spectra import filtered, products_about_medoid
+from mixtailor._types import Floats
+from mixtailor.rules._spectra import Filtered, filtered, products_about_medoid
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
-__all__ = ["CAF"]
+__all__ = ["CAF", "combined_by_mass"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class CAF(Rule):
     the mean of a part of mass m is within :math:`\sqrt{\lambda (1 - m)/m}` of the mean of the whole. Weights with s
     below f + 1 or n - 2f - 1/2 are not taken: with fewer, one cluster of honest updates might have all the weight.
 
+    With `weights=` an update of weight 3 is three equal ones, and f becomes the Byzantine part of the weight; in the
+    two limits above, 1 and 1/2 are one and half of the mean weight.
+
     The published guarantee bounds the error by the top eigenvalue of the honest covariance, which is sharper than by
     the variance; no coefficient in terms of the latter is published.
 
@@ -74,5 +79,18 @@ class CAF(Rule):
 
     def decide(self, updates: Updates) -> Point:
         products = products_about_medoid(updates)
-        weights, iterations = filtered(products[None], self.f)
+        weights, _, iterations = filtered(products[None], self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        products, mass = updates.about_weighted_medoid(weighting.mass)[1], weighting.relative
+        return combined_by_mass(updates, filtered(products[None], weighting.share * mass.sum(), mass=mass), mass)
+
+
+def combined_by_mass(updates: Updates, found: Filtered, mass: Floats) -> Point:
+    """What a filter leaves of updates that count by their mass."""
+    held = found.weights * mass
+    return updates.combine(held / held.sum(), scores=found.weights, iterations=found.iterations)

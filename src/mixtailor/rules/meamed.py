@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from mixtailor.rules.base import Rule
 from mixtailor.rules.comed import Comed
-from mixtailor.updates import AroundMedian, Point, Updates
+from mixtailor.updates import Around, Point, Updates
 
 __all__ = ["Meamed"]
 
@@ -54,7 +54,7 @@ class Meamed(Rule):
         return 2 * self.f + 1
 
     def decide(self, updates: Updates) -> Point:
-        return updates.columns(AroundMedian(updates.n - self.f))
+        return updates.columns(Around(updates.n - self.f))
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         centre = Comed().kappa(n, f, d)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor.rules.base import Rule
-from mixtailor.updates import AroundTrimmed, Point, Updates
+from mixtailor.updates import Around, Point, Updates
 
 __all__ = ["Phocas"]
 
@@ -52,7 +52,7 @@ class Phocas(Rule):
         return 2 * self.f + 1
 
     def decide(self, updates: Updates) -> Point:
-        return updates.columns(AroundTrimmed(self.f, updates.n - self.f))
+        return updates.columns(Around(updates.n - self.f, self.f))
 
     def kappa(self, n: int, f: int, d: int) -> float | None:
         return 4 * f / (n - 2 * f)

@@ -1,29 +1,37 @@
-"""The filter of CAF, in the view where the updates spread most."""
+"""The filter of CAF, in the view where the updates stand out most."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mixtailor.rules._spectra import filtered
+from mixtailor._types import Floats
+from mixtailor.rules._spectra import Filtered, filtered
 from mixtailor.rules.base import Rule
-from mixtailor.rules.caf import CAF
+from mixtailor.rules.caf import CAF, combined_by_mass
 from mixtailor.rules.part import Asks
+from mixtailor.rules.weighting import Weighting
 from mixtailor.updates import Point, Updates
 
-__all__ = ["ViewFilter"]
+__all__ = ["ViewFilter", "above_noise"]
+
+# Chosen on digits, seeds 0 to 2: from 1.7 to 2.4 the worst cases differ by less than chance.
+_ENOUGH = 2.0
 
 
 @dataclass(frozen=True)
 class ViewFilter(Rule):
-    r"""CAF over several views of the workers: each step filters in the view where they spread most.
+    r"""CAF over several views of the workers, which removes only what stands out from the noise of a view.
 
     A `Memory` looks at the workers in several ways: by this round's updates, and by what their deviations added up to
-    over many rounds. With :math:`\lambda_v` the top eigenvalue of the weighted covariance in view v and
-    :math:`\tau_i` the squared deviation of worker i along its eigenvector,
+    over many rounds. Views differ in their noise, so each is measured by itself first: its level :math:`\ell_v` is the
+    top eigenvalue that `CAF` leaves in this view alone. With :math:`\lambda_v` the top eigenvalue of the weighted
+    covariance in view v and :math:`\tau_i` the squared deviation of worker i along its eigenvector,
 
-    .. math:: v^* = \arg\max_v \lambda_v, \qquad c_i \leftarrow c_i \left(1 - \frac{\tau_i}{\max_j \tau_j}\right)
+    .. math:: v^* = \arg\max_v \frac{\lambda_v}{\ell_v}, \qquad
+              c_i \leftarrow c_i \left(1 - \frac{\tau_i}{\max_j \tau_j}\right)
 
-    while the weights have a sum above n - 2f. The result is the mean of this round's updates with the weights at which
-    :math:`\max_v \lambda_v` was least. Needs ``n >= 2f + 1``. Cost O(n^3) for each view and step, besides the views.
+    while :math:`\lambda_{v^*} > 2 \, \ell_{v^*}` and the weights have a sum above n - 2f. The result is the mean of
+    this round's updates with the last weights, or, if none is within that bound, with those that came closest to it.
+    Needs ``n >= 2f + 1``. Cost O(n^3) for each view and step, besides the views.
 
     Parameters
     ----------
@@ -39,9 +47,13 @@ class ViewFilter(Rule):
 
     Notes
     -----
+    `CAF` removes the f workers that deviate most even if all are honest. Byzantine workers that stand close to the mean
+    then gain by it: four of twelve got 50 to 60 % of the weight. Among honest workers the top eigenvalue falls by a
+    factor of about two when the farthest are removed, so that less than this is no reason to remove anybody, and
+    everybody counts alike.
+
     The views could be added up, and CAF run on the sum. Then a view in which nothing is to be seen dilutes the others:
-    where Byzantine identities change every round, the remembered views are noise. The largest eigenvalue does not
-    suffer from that.
+    where Byzantine identities change every round, the remembered views are noise.
 
     References
     ----------
@@ -64,5 +76,21 @@ class ViewFilter(Rule):
         views = updates.views
         if views is None:
             return CAF(self.f).decide(updates)
-        weights, iterations = filtered(views, self.f)
+        weights, _, iterations = above_noise(views, self.f)
         return updates.combine(weights / weights.sum(), scores=weights, iterations=iterations)
+
+    def takes_weights(self) -> bool:
+        return True
+
+    def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
+        views = updates.views
+        if views is None:
+            return CAF(self.f).decide_weighted(updates, weighting)
+        mass = weighting.relative
+        return combined_by_mass(updates, above_noise(views, weighting.share * mass.sum(), mass), mass)
+
+
+def above_noise(views: Floats, f: float, mass: Floats | None = None) -> Filtered:
+    """The filter over several views, in units of what it leaves in each of them alone."""
+    levels = [filtered(view[None], f, mass=mass).spread for view in views]
+    return filtered(views, f, levels, _ENOUGH, mass)

@@ -10,9 +10,12 @@ from mixtailor._checks import refuse
 from mixtailor._types import Floats
 from mixtailor.rules.part import Part, walk
 
-__all__ = ["WEIGHTED", "Weighting", "capped", "refuse_share"]
+__all__ = ["WEIGHTED", "Weighting", "capped", "check_weighted", "refuse_share"]
 
-WEIGHTED = "Mean, Comed, TrimmedMean, GeometricMedian(), Krum, MultiKrum, and NNM before them, have one."
+WEIGHTED = (
+    "Mean, Comed, TrimmedMean, GeometricMedian(), Krum, MultiKrum, CTMA, CAF, ViewFilter and DistanceFilter have one, "
+    "and so do rules behind NNM that have one."
+)
 
 
 @final
@@ -37,9 +40,7 @@ class Weighting:
     @classmethod
     def of(cls, rule: Part, weights: Sequence[float], cap: float | None, share: float | None, n: int) -> "Weighting":
         """The weighting of n updates, checked and capped, for a rule that has a form with weights."""
-        lacking = [part for part in walk(rule) if not part.takes_weights()]
-        if lacking:
-            refuse(f"{lacking[0]!r} has no form with weights. {WEIGHTED}")
+        check_weighted(rule)
         mass = np.array(weights, np.float64)
         if mass.shape != (n,):
             refuse(f"weights= needs one number for each of the {n} updates and got shape {mass.shape}.")
@@ -51,6 +52,11 @@ class Weighting:
             refuse(f"share= needs the part of the weight that may be Byzantine, from 0 to below 1, and got {share!r}.")
         faulty = share * float(mass.sum()) if share is not None else _heaviest(mass, rule.declared_f() or 0)
         return cls(mass, faulty, share is not None)
+
+    @property
+    def relative(self) -> Floats:
+        """The mass of each update in units of the mean of those that have any."""
+        return self.mass * (np.count_nonzero(self.mass) / self.total)
 
     @property
     def total(self) -> float:
@@ -72,6 +78,13 @@ class Weighting:
         left = np.setdiff1d(np.arange(len(self.mass)), np.asarray(rows, np.intp))
         removed = float(self.mass[list(rows)].sum())
         return Weighting(self.mass[left], max(0.0, self.faulty - removed), self.stated)
+
+
+def check_weighted(rule: Part) -> None:
+    """Raise a ValueError if a rule, or a part of it, has no form with weights."""
+    lacking = [part for part in walk(rule) if not part.takes_weights()]
+    if lacking:
+        refuse(f"{lacking[0]!r} has no form with weights. {WEIGHTED}")
 
 
 def _heaviest(mass: Floats, f: int) -> float:

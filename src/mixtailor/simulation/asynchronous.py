@@ -245,11 +245,10 @@ class Asynchronous:
             return False  # the sample is not complete
         self._attack()
         before = self.inbox.stale()
-        fresh = {name for name, row in self.inbox._rows.items() if row.fresh or isinstance(self.when, Kept)}
         result = self.inbox.aggregate(self.when, entropy=self._entropy, on_fault="skip", round=self.inbox.version)
         stepped = result is not None and result.update is not None
         if stepped and result is not None:
-            used = [before[name] for name in fresh if int(name) not in self.byzantine]
+            used = [before[name] for name in result.workers or () if int(name) not in self.byzantine]
             self._behind, self._used = self._behind + sum(used), self._used + len(used)
             self._server.step(result.update, self.inbox.version - 1)
             observe = getattr(self._state, "observe", None)
@@ -271,7 +270,7 @@ class Asynchronous:
         if self.clock.byzantine == "stale" and self.inbox.oldest is not None:
             version = max(0, version - self.inbox.oldest)
         sending = sorted(worker for worker in present if self.inbox.last(worker) < version)
-        honest = [row.update for name, row in self.inbox._rows.items() if int(name) not in self.byzantine]
+        honest = [self.inbox[name] for name in self.inbox if int(name) not in self.byzantine]
         if not sending or self.attack is None or len(honest) <= 1:
             return
         if not self._ready(len(sending)):
@@ -284,13 +283,12 @@ class Asynchronous:
 
     def _aimed(self, worker: int, row: torch.Tensor) -> torch.Tensor:
         """What a worker sends for its row to become this one."""
-        before, beta = self.inbox._rows.get(str(worker)), self.inbox.momentum
-        return row.clone() if before is None or not beta else (row - beta * before.update) / (1.0 - beta)
+        beta = self.inbox.momentum
+        return (row - beta * self.inbox[worker]) / (1.0 - beta) if beta and worker in self.inbox else row.clone()
 
     def _ready(self, more: int) -> bool:
         """Whether the server aggregates once `more` updates arrive: nobody sends before that, and sees the most."""
-        new = sum(row.fresh for row in self.inbox._rows.values())
-        return new + more >= self.when.k
+        return len(self.inbox.fresh()) + more >= self.when.k
 
     def _evaluated(self) -> dict[str, Any]:
         accuracy, loss = self._evaluate(self._server.weights)

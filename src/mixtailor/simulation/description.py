@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import atomic_write
+from mixtailor.memory import Memory, recommended
 from mixtailor.mixing import MixTailor
 from mixtailor.rules import Plain
 from mixtailor.simulation.partitions import Spreading
@@ -33,12 +34,19 @@ def named(item: object) -> str:
     >>> import mixtailor as mt
     >>> named(mt.Krum(f=2, p=3)), named(mt.MixTailor(mt.paper_pool(f=2))), named(mt.Plain(len)), named(None)
     ('Krum(f=2, p=3)', 'MixTailor (64 rules)', 'len', 'none')
+    >>> named(mt.recommended(f=2, n=12))
+    'recommended(f=2)'
     """
     if item is None:
         return "none"
     text = repr(item)
     if isinstance(item, MixTailor) and (len(text) > _LONGEST or "<" in text):
         return f"MixTailor ({len(item.rules)} rules)"
+    if isinstance(item, Memory):
+        f = getattr(getattr(item.rule, "rules", (item.rule,))[0], "f", None)
+        if f is not None and text == repr(recommended(f)):
+            return f"recommended(f={f})"
+        return text if len(text) <= _LONGEST else f"Memory({named(item.rule)})"
     if isinstance(item, RobustTailor):
         return f"RobustTailor ({len(item.pool)} rules)"
     if isinstance(item, Plain):

@@ -49,6 +49,7 @@ class Evaluation:
         self.data = data
         self.batch = batch
         self._model = _with_fast_pooling(copy.deepcopy(model).eval())
+        self._try_one()
 
     def __call__(self, weights: torch.Tensor) -> tuple[float, float]:
         """``(accuracy, loss)`` of the weights ``(d,)``; accuracy is 0 to 1."""
@@ -65,6 +66,26 @@ class Evaluation:
                 right += int((outputs.argmax(1) == labels).sum())
                 loss += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
         return self._explained(loss / count) if self.data.regression else right / count, loss / count
+
+    def _try_one(self) -> None:
+        """The model on one example, so that a network for other data gets a sentence and not torch's error."""
+        inputs, _ = self.data.test(range(1))
+        shape, classes = self.data.shape, self.data.classes
+        try:
+            with torch.inference_mode():
+                outputs = self._model(inputs.to(self.layout.dtype))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            first = str(error).partition("\n")[0].rstrip(".")
+            raise ValueError(
+                f"The model does not accept the examples of {self.data.name!r}, which have shape {shape}. It says: "
+                f"{first}. Change its first layer, or the shape of the inputs."
+            ) from error
+        found = tuple(getattr(outputs, "shape", ()))
+        if not self.data.regression and (len(found) != 2 or found[1] < classes):
+            raise ValueError(
+                f"The model needs one output for each of the {classes} classes of {self.data.name!r}, (1, {classes}) "
+                f"for one example, and gave shape {found}. Change its last layer."
+            )
 
     def _explained(self, error: float) -> float:
         """R^2, 0 where it is negative or the error is no number."""

@@ -1,119 +1,72 @@
 """Compressed updates: sparse ones, and 8-bit ones with scales. They are expanded range by range."""
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from mixtailor._types import Array, Integers
-from mixtailor.kernels.space import NUMBA, Block
-from mixtailor.storage.rows import Rows
+from mixtailor.storage.converted import Source
 
-__all__ = ["Expanded", "Quantised", "Sparse"]
+__all__ = ["QuantisedSource", "SparseSource"]
 
-
-class Expanded(Rows):
-    """Float32 rows that exist on one range of coordinates at a time."""
-
-    space, single = NUMBA, True
-
-    @abstractmethod
-    def expand(self, row: int, start: int, stop: int) -> Array:
-        """One row on a range, in float32."""
-
-    @property
-    def largest(self) -> float:
-        return float(np.finfo(np.float32).max)
-
-    def block(self, start: int, stop: int) -> Block:
-        out = np.empty((self.n, stop - start), np.float32)
-        for row in range(self.n):
-            out[row] = self.expand(row, start, stop)
-        return Block.of(out)
-
-    def new(self) -> Array:
-        return np.empty(self.d, np.float32)
-
-    def window(self, result: Any, start: int, stop: int) -> Any:
-        return result[start:stop]
-
-    def copy_row(self, row: int, result: Any) -> None:
-        result[:] = self.expand(row, 0, self.d)
+_SINGLE = np.dtype(np.float32)
 
 
 @final
-class Sparse(Expanded):
-    """Rows that are zero but for some coordinates.
+class SparseSource(Source):
+    """A row that is zero but for some coordinates.
 
     Parameters
     ----------
-    indices : sequence of arrays
-        Which coordinates each row has, ascending.
-    values : sequence of arrays
+    indices : array
+        Which coordinates it has, ascending.
+    values : array
         Their values, in float32.
     d : int
-        The coordinates of a row.
+        How many coordinates there are.
     """
 
-    def __init__(self, indices: Sequence[Integers], values: Sequence[Array], d: int) -> None:
-        self.indices, self.values, self.n, self.d = list(indices), list(values), len(indices), d
+    def __init__(self, indices: Integers, values: Array, d: int) -> None:
+        self.indices, self.values = indices, values
+        self.dtype, self.bits, self.size = _SINGLE, False, d
 
-    def expand(self, row: int, start: int, stop: int) -> Array:
-        indices = self.indices[row]
-        low, high = np.searchsorted(indices, (start, stop))
+    def run(self, start: int, stop: int) -> Array:
+        low, high = np.searchsorted(self.indices, (start, stop))
         out = np.zeros(stop - start, np.float32)
-        out[indices[low:high] - start] = self.values[row][low:high]
+        out[self.indices[low:high] - start] = self.values[low:high]
         return out
 
     def coordinates(self, which: Integers) -> Array:
-        found = np.zeros((self.n, len(which)), np.float32)
-        for row, (indices, values) in enumerate(zip(self.indices, self.values, strict=True)):
-            if len(indices):
-                places = np.minimum(np.searchsorted(indices, which), len(indices) - 1)
-                found[row] = np.where(indices[places] == which, values[places], np.float32(0.0))
-        return found
-
-    def only(self, rows: Sequence[int]) -> "Sparse":
-        return Sparse([self.indices[row] for row in rows], [self.values[row] for row in rows], self.d)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        return [self.indices[row], self.values[row]]
+        if not len(self.indices):
+            return np.zeros(len(which), np.float32)
+        places = np.minimum(np.searchsorted(self.indices, which), len(self.indices) - 1)
+        return np.where(self.indices[places] == which, self.values[places], np.float32(0.0))
 
 
 @final
-class Quantised(Expanded):
-    """Rows of 8-bit integers, times a scale for each group of consecutive coordinates.
+class QuantisedSource(Source):
+    """A row of 8-bit integers, times a scale for each group of consecutive coordinates.
 
     Parameters
     ----------
-    codes : sequence of arrays
-        The integers, d of them for each row.
-    scales : sequence of arrays
+    codes : array
+        The integers.
+    scales : array
         A float32 number for each group.
     group : int
         How many coordinates share a scale; the last group may have fewer.
-    d : int
-        The coordinates of a row.
     """
 
-    def __init__(self, codes: Sequence[Array], scales: Sequence[Array], group: int, d: int) -> None:
-        self.codes, self.scales, self.group, self.n, self.d = list(codes), list(scales), group, len(codes), d
+    def __init__(self, codes: Array, scales: Array, group: int) -> None:
+        self.codes, self.scales, self.group = codes, scales, group
+        self.dtype, self.bits, self.size = _SINGLE, False, len(codes)
 
-    def expand(self, row: int, start: int, stop: int) -> Array:
-        first, last = start // self.group, -(-stop // self.group)
-        spread = np.repeat(self.scales[row][first:last], self.group)
+    def run(self, start: int, stop: int) -> Array:
+        first = start // self.group
+        spread = np.repeat(self.scales[first : -(-stop // self.group)], self.group)
         with np.errstate(over="ignore"):  # beyond float32 is infinite, and the row is then removed and named
-            product = self.codes[row][start:stop] * spread[start - first * self.group : stop - first * self.group]
-        return np.asarray(product, np.float32)
+            return np.asarray(self.codes[start:stop] * spread[start - first * self.group :][: stop - start], np.float32)
 
     def coordinates(self, which: Integers) -> Array:
-        pairs = zip(self.codes, self.scales, strict=True)
         with np.errstate(over="ignore"):
-            return np.array([codes[which] * scales[which // self.group] for codes, scales in pairs], np.float32)
-
-    def only(self, rows: Sequence[int]) -> "Quantised":
-        return Quantised([self.codes[row] for row in rows], [self.scales[row] for row in rows], self.group, self.d)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        return [self.codes[row], self.scales[row]]
+            return np.asarray(self.codes[which] * self.scales[which // self.group], np.float32)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, final
 
-from mixtailor._types import Flags, Floats
+from mixtailor._types import Floats
 
 __all__ = ["ALONE", "Alone", "Group"]
 
@@ -30,8 +30,8 @@ class Group(ABC):
         """The sums over all processes, and whether any of them has a doubt."""
 
     @abstractmethod
-    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
-        """Lengths over all coordinates, (P, k), from those over each slice; `raw` planes hold sums of powers."""
+    def lengths(self, own: Floats, powers: Floats, doubt: bool) -> tuple[Floats, bool]:
+        """Lengths over all coordinates, (P, k), from those over each slice."""
 
     @abstractmethod
     def agreed(self, values: Any) -> Any:
@@ -51,7 +51,7 @@ class Alone(Group):
     def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
         return values, doubt
 
-    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
+    def lengths(self, own: Floats, powers: Floats, doubt: bool) -> tuple[Floats, bool]:
         return own, doubt
 
     def agreed(self, values: Any) -> Any:

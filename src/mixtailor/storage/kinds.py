@@ -10,9 +10,16 @@ import numpy as np
 from mixtailor._types import Array
 from mixtailor.kernels.space import from_bfloat16, to_bfloat16
 
-__all__ = ["KERNEL_TYPES", "Kind", "Unfit", "recast"]
+__all__ = ["KERNEL_TYPES", "TORCH_TYPES", "Kind", "Unfit", "recast"]
 
 KERNEL_TYPES = frozenset([np.dtype(np.float32), np.dtype(np.float64)])  # the types that kernels read in place
+
+# The types of torch that are read, by name, and how numpy holds them; bfloat16 as its bits.
+TORCH_TYPES = {
+    "float64": "f8", "float32": "f4", "float16": "f2", "bfloat16": "u2", "bool": "b1",
+    "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
+    "uint64": "u8",
+}  # fmt: skip
 
 
 class Unfit(TypeError):

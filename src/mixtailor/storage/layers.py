@@ -1,17 +1,17 @@
 """Rows that the kernels read in place: `Matrix`, one layer, and `Layers`, several storages side by side."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels import sampling, threads
-from mixtailor.kernels.space import LIKE, NUMBA, Block, Pieces, addresses_of
+from mixtailor.kernels.space import LIKE, NUMBA, Block, addresses_of
+from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import KERNEL_TYPES
-from mixtailor.storage.rows import RUN_ENTRIES, VIEW_ENTRIES, Rows, run_width, split
-from mixtailor.storage.strided import ArraySource, Converted, Strided
+from mixtailor.storage.rows import Rows, run_width, split
 
 __all__ = ["Layers", "Matrix", "Sections", "fits", "flat_rows"]
 
@@ -31,7 +31,7 @@ class Matrix(Rows):
         Where the rows begin, if that is known.
     """
 
-    in_place: ClassVar[bool] = True
+    in_place = True
 
     def __init__(self, rows: Sequence[Array] | Array, addresses: Integers | None = None) -> None:
         self.n, self.d = len(rows), len(rows[0])
@@ -54,7 +54,7 @@ class Matrix(Rows):
         return float(np.finfo(self.dtype).max)
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is None and self.n * self.d <= RUN_ENTRIES:
+        if rows is None and self.n * self.d <= self.space.run_entries:
             return [(0, self.d)]
         return super().runs(rows)
 
@@ -79,13 +79,10 @@ class Matrix(Rows):
         return np.empty(self.d, self.dtype)
 
     def window(self, result: Any, start: int, stop: int) -> Any:
-        return result[start:stop]
+        return result[start:stop]  # as by default, without another file on the way of the smallest call
 
     def copy_row(self, row: int, result: Any) -> None:
         result[:] = self.rows[row]
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        return [self.rows[row].view(np.uint8).data]
 
 
 def fits(row: Array) -> bool:
@@ -94,7 +91,9 @@ def fits(row: Array) -> bool:
     return flags.c_contiguous and flags.aligned and row.dtype in KERNEL_TYPES
 
 
-def flat_rows(arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool) -> Matrix | Strided:
+def flat_rows(
+    arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
+) -> Matrix | Converted:
     """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
     for array in arrays:  # as `fits` has it, without a call for each array
         flags = array.flags
@@ -102,7 +101,7 @@ def flat_rows(arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[An
             break
     else:
         return Matrix([array.reshape(-1) for array in arrays])
-    return Strided([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)
+    return Converted([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)
 
 
 @final
@@ -158,15 +157,15 @@ class Layers(Rows):
 
     Parameters
     ----------
-    layers : sequence of Matrix or Converted
-        One storage for each layer, in the order of the coordinates.
+    layers : sequence of Rows
+        One storage for each layer, in the order of the coordinates, all of one space.
     """
 
-    def __init__(self, layers: Sequence[Matrix | Converted], n: int) -> None:
+    def __init__(self, layers: Sequence[Rows], n: int) -> None:
         self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
-        self.n, self.d, self.space = n, self.sections.d, NUMBA
+        self.n, self.d, self.space = n, self.sections.d, layers[0].space if layers else NUMBA
         self.single = all(layer.single for layer in layers)
-        self.in_memory = all(layer.in_memory for layer in layers)  # type: ignore[misc]  # a class attribute elsewhere
+        self.in_memory = all(layer.in_memory for layer in layers)
         self.ordered = any(layer.ordered for layer in layers)
 
     @property
@@ -174,21 +173,16 @@ class Layers(Rows):
         return min(layer.largest for layer in self.layers)
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is None and self.n * self.d <= VIEW_ENTRIES:
+        if rows is None and self.n * self.d <= self.space.view_entries:
             return [(0, self.d)]
-        small = run_width(max(rows or 0, self.n), VIEW_ENTRIES)
-        return self.sections.runs(small, small if rows is not None else run_width(self.n, RUN_ENTRIES))
+        small = run_width(max(rows or 0, self.n), self.space.view_entries)
+        return self.sections.runs(small, small if rows is not None else run_width(self.n, self.space.run_entries))
 
-    def block(self, start: int, stop: int) -> Block:
-        pieces = self.sections.pieces(start, stop)
-        if len(pieces) == 1:
-            layer, low, high = pieces[0]
-            return self.layers[layer].block(low, high)
-        out, at = np.empty((self.n, stop - start), np.float32 if self.single else np.float64), 0
-        for layer, low, high in pieces:
-            NUMBA.gather(self.layers[layer].block(low, high), out[:, at : at + high - low])
-            at += high - low
-        return Block.of(out)
+    def block(self, start: int, stop: int) -> Any:
+        blocks = [self.layers[layer].block(low, high) for layer, low, high in self.sections.pieces(start, stop)]
+        if not blocks:
+            return self.layers[0].block(0, 0) if self.layers else Block.of(np.empty((self.n, 0)))
+        return blocks[0] if len(blocks) == 1 else self.space.block_of(self.space.matrix(blocks))
 
     def coordinates(self, which: Integers) -> Array:
         out = np.empty((self.n, len(which)), np.float32 if self.single else np.float64)
@@ -204,15 +198,8 @@ class Layers(Rows):
 
     def window(self, result: Any, start: int, stop: int) -> Any:
         pieces = [result[layer][low:high] for layer, low, high in self.sections.pieces(start, stop)]
-        return pieces[0] if len(pieces) == 1 else Pieces(pieces)
+        return pieces[0] if len(pieces) == 1 else pieces
 
     def copy_row(self, row: int, result: Any) -> None:
         for layer, part in zip(self.layers, result, strict=True):
             layer.copy_row(row, part)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        for layer in self.layers:
-            yield from layer.row_bytes(row)
-
-    def changed(self) -> Mapping[int, str]:
-        return {row: reason for layer in self.layers for row, reason in layer.changed().items()}

@@ -1,19 +1,13 @@
 """`Rows`: where updates are stored."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, final
+from collections.abc import Sequence
+from typing import Any, final
 
 from mixtailor._types import Array, Integers
 from mixtailor.kernels.operations import Space
 
 __all__ = ["Broken", "Rows", "run_width", "split"]
-
-# A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough to
-# share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
-RUN_ENTRIES = 1 << 20
-# Views copy a range before they work on it, so theirs are smaller.
-VIEW_ENTRIES = 1 << 17
 
 
 @final
@@ -70,8 +64,8 @@ class Rows(ABC):
     d: int
     space: Space[Any]
     single: bool
-    in_place: ClassVar[bool] = False
-    in_memory: ClassVar[bool] = True
+    in_place: bool = False
+    in_memory: bool = True
     ordered: bool = False
 
     @property
@@ -86,10 +80,9 @@ class Rows(ABC):
 
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
         """Consecutive ranges of coordinates that cover the span. `rows` is given by a view that copies that many."""
-        start, stop = self.span
-        if rows is None and self.in_place:
-            return split(start, stop, run_width(self.n, RUN_ENTRIES))
-        return split(start, stop, run_width(max(rows or 0, self.n), VIEW_ENTRIES))
+        wide = rows is None and (self.in_place or not self.in_memory)
+        entries = self.space.run_entries if wide else self.space.view_entries
+        return split(*self.span, run_width(max(rows or 0, self.n), entries))
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Any:
@@ -107,18 +100,10 @@ class Rows(ABC):
     def new(self) -> Any:
         """An empty result, flat, in the type of one update."""
 
-    @abstractmethod
     def window(self, result: Any, start: int, stop: int) -> Any:
         """The writable part of a result on a range."""
+        return result[start:stop]
 
     @abstractmethod
     def copy_row(self, row: int, result: Any) -> None:
         """Write one row to the result, bit for bit."""
-
-    @abstractmethod
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        """One row as buffers, in the type it arrived in: what digests are computed from."""
-
-    def changed(self) -> Mapping[int, str]:
-        """Rows that changed while they were read, and what is wrong with each."""
-        return {}

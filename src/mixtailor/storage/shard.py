@@ -1,9 +1,8 @@
 """Rows of which only a slice of the coordinates is stored here; other processes store the rest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
-from mixtailor._checks import refuse
 from mixtailor._types import Array, Integers
 from mixtailor.storage.rows import Rows
 
@@ -29,9 +28,7 @@ class Shard(Rows):
     def __init__(self, part: Rows, start: int, d: int, result: Any = None) -> None:
         self.part, self.start, self._result = part, start, result
         self.n, self.d, self.space, self.single = part.n, d, part.space, part.single
-        self.ordered = part.ordered
-        self.in_place = part.in_place  # type: ignore[misc]  # a class attribute elsewhere
-        self.in_memory = part.in_memory  # type: ignore[misc]  # as above
+        self.ordered, self.in_place, self.in_memory = part.ordered, part.in_place, part.in_memory
 
     @property
     def span(self) -> tuple[int, int]:
@@ -63,14 +60,3 @@ class Shard(Rows):
 
     def copy_row(self, row: int, result: Any) -> None:
         self.part.copy_row(row, result)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        if self.part.d < self.d:
-            refuse(
-                "An audited draw needs the digests of whole updates, and this process holds a slice of each. Use an "
-                "engine whose server receives whole updates."
-            )
-        return self.part.row_bytes(row)
-
-    def changed(self) -> Mapping[int, str]:
-        return self.part.changed()

@@ -29,6 +29,10 @@ class LawError(AssertionError):
     __module__ = "mixtailor.testing"  # the name under which tracebacks and pickles refer to it
 
 
+class _BrokenError(Exception):
+    """What is wrong, in the middle of a sentence."""
+
+
 @dataclass(frozen=True)
 class FixedKey:
     """The same key for every call, so that a rule that uses randomness can be asked twice."""
@@ -87,13 +91,16 @@ class Case:
         return reference
 
 
-def _close(one: Any, other: Any, rows: Floats, law: str, rule: Rule, tolerance: float = 1e-7) -> None:
+def _hold(holds: bool, otherwise: str) -> None:
+    """Raise what a law finds; `named` says of which rule, and which law."""
+    if not holds:
+        raise _BrokenError(otherwise)
+
+
+def _close(one: Any, other: Any, rows: Floats, tolerance: float = 1e-7) -> None:
     spread = float(np.abs(rows - np.median(rows, axis=0)).max()) or 1.0
     apart = float(np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64)).max(initial=0.0))
-    if not apart <= tolerance * spread:
-        raise LawError(
-            f"{rule!r} breaks the law {law!r}: results differ by {apart:.3g} where rows spread {spread:.3g}."
-        )
+    _hold(apart <= tolerance * spread, f"results differ by {apart:.3g} where rows spread {spread:.3g}.")
 
 
 def permutation(rule: Rule, case: Case) -> None:
@@ -104,7 +111,7 @@ def permutation(rule: Rule, case: Case) -> None:
     if not _random(rule, case):
         here, moved = case.ask(rule, case.rows), case.ask(rule, case.rows[order], honest=honest)
         if not _tied(here):
-            _close(here.update, moved.update, case.rows, "permutation", rule)
+            _close(here.update, moved.update, case.rows)
         return
     results = np.stack([case.ask(rule, case.rows, seed=seed).update for seed in range(150)])
     moved_results = np.stack(
@@ -112,8 +119,7 @@ def permutation(rule: Rule, case: Case) -> None:
     )
     error = np.sqrt((results.var(axis=0) + moved_results.var(axis=0)) / 150) + 1e-9
     far = float((np.abs(results.mean(axis=0) - moved_results.mean(axis=0)) / error).max())
-    if far > 6.0:
-        raise LawError(f"{rule!r} breaks the law 'permutation' in distribution: means differ by {far:.1f} errors.")
+    _hold(far <= 6.0, f"in distribution, means differ by {far:.1f} errors.")
 
 
 def _tied(result: Aggregation) -> bool:
@@ -133,26 +139,24 @@ def translation(rule: Rule, case: Case) -> None:
     """Adding a vector to all rows adds it to the result."""
     shift = np.round(np.random.default_rng(case.seed + 2).normal(size=case.rows.shape[1]) * 2**10) / 2**8
     moved = case.ask(rule, case.rows + shift, reference=case.reference + shift).update
-    _close(case.ask(rule, case.rows).update + shift, moved, case.rows, "translation", rule)
+    _close(case.ask(rule, case.rows).update + shift, moved, case.rows)
 
 
 def scale(rule: Rule, case: Case) -> None:
     """Scaling all rows by a positive number scales the result."""
     for factor in (2.0**-20, 2.0**10):
         moved = case.ask(rule, case.rows * factor, reference=case.reference * factor).update
-        _close(case.ask(rule, case.rows).update, moved / factor, case.rows, "scale", rule)
+        _close(case.ask(rule, case.rows).update, moved / factor, case.rows)
 
 
 def purity(rule: Rule, case: Case) -> None:
     """The input is not written to, the result does not alias it, and asking twice gives the same bits."""
     rows = case.rows.copy()
     before, result = rows.copy(), case.ask(rule, rows).update
-    if not np.array_equal(rows, before):
-        raise LawError(f"{rule!r} breaks the law 'purity': it writes to its input.")
-    if np.shares_memory(result, rows):
-        raise LawError(f"{rule!r} breaks the law 'purity': its result is a view of its input.")
-    if not np.array_equal(result, case.ask(rule, rows).update):
-        raise LawError(f"{rule!r} breaks the law 'purity': called twice with one key, it gives two results.")
+    _hold(np.array_equal(rows, before), "it writes to its input.")
+    _hold(not np.shares_memory(result, rows), "its result is a view of its input.")
+    again = case.ask(rule, rows).update
+    _hold(np.array_equal(result, again), "called twice with one key, it gives two results.")
 
 
 def types(rule: Rule, case: Case) -> None:
@@ -160,19 +164,18 @@ def types(rule: Rule, case: Case) -> None:
     exact = case.ask(rule, case.rows).update
     for dtype, tolerance in ((np.float32, 1e-5), (np.float16, 2e-2)):
         result = case.ask(rule, case.rows.astype(dtype)).update
-        if result.dtype != dtype:
-            raise LawError(f"{rule!r} breaks the law 'types': {np.dtype(dtype)} in, {result.dtype} out.")
+        _hold(result.dtype == dtype, f"{np.dtype(dtype)} in, {result.dtype} out.")
         if dtype is np.float32:
-            _close(exact, result, case.rows, "types", rule, tolerance)
+            _close(exact, result, case.rows, tolerance)
 
 
 def copies(rule: Rule, case: Case) -> None:
     """It pickles, copies and compares as a value."""
     twin = pickle.loads(pickle.dumps(rule))  # noqa: S301  # our own bytes
-    if twin != rule or copy.deepcopy(rule) != rule or repr(twin) != repr(rule):
-        raise LawError(f"{rule!r} breaks the law 'copies': its pickle is another rule.")
-    if not np.array_equal(case.ask(twin, case.rows).update, case.ask(rule, case.rows).update):
-        raise LawError(f"{rule!r} breaks the law 'copies': its pickle gives another result.")
+    same = twin == rule and copy.deepcopy(rule) == rule and repr(twin) == repr(rule)
+    _hold(same, "its pickle is another rule.")
+    same = np.array_equal(case.ask(twin, case.rows).update, case.ask(rule, case.rows).update)
+    _hold(same, "its pickle gives another result.")
 
 
 def requirement(rule: Rule, case: Case) -> None:
@@ -185,10 +188,9 @@ def requirement(rule: Rule, case: Case) -> None:
     try:
         small.ask(rule, small.rows[: least - 1], honest=range(1))
     except ValueError as refusal:
-        if str(least) not in str(refusal):
-            raise LawError(f"{rule!r} refuses {least - 1} rows without naming {least}: {refusal}") from None
+        _hold(str(least) in str(refusal), f"it refuses {least - 1} rows without naming {least}: {refusal}")
     else:
-        raise LawError(f"{rule!r} breaks the law 'requirement': it takes {least - 1} rows, below its {least}.")
+        _hold(False, f"it takes {least - 1} rows, below its {least}.")
 
 
 def garbage(rows: Floats, f: int, dtype: Any = np.float32) -> Iterator[tuple[str, Any]]:
@@ -237,24 +239,19 @@ def faults(rule: Rule, case: Case) -> None:
         try:
             case.ask(rule, broken)
         except FaultError as refusal:
-            if refusal.rows != (n - 1,):
-                raise LawError(f"{rule!r} names rows {refusal.rows} where row {n - 1} is not finite.") from None
+            _hold(refusal.rows == (n - 1,), f"it names rows {refusal.rows} where row {n - 1} is not finite.")
         else:
-            raise LawError(f"{rule!r} breaks the law 'faults': it tolerates no fault and accepted NaN.")
+            _hold(False, "it tolerates no fault and accepted NaN.")
         return
     for name, sent in garbage(case.rows, f):
         result = case.ask(rule, sent)
-        if not np.isfinite(result.update).all():
-            raise LawError(f"{rule!r} breaks the law 'faults': its result is not finite when rows hold {name}.")
+        _hold(bool(np.isfinite(result.update).all()), f"its result is not finite when rows hold {name}.")
         proven = {row for row in range(n) if not np.isfinite(sent[row]).all()}
         named = {item.row for item in result.quarantined}
-        if not named <= proven:
-            raise LawError(f"{rule!r} breaks the law 'faults': it quarantined rows {named - proven} without proof.")
-        if reads_all(rule) and named != proven:
-            raise LawError(f"{rule!r} breaks the law 'faults': rows {proven - named} hold {name} and are not named.")
+        _hold(named <= proven, f"it quarantined rows {named - proven} without proof.")
+        _hold(named == proven or not reads_all(rule), f"rows {proven - named} hold {name} and are not named.")
         used = set() if result.weights is None else set(np.nonzero(result.weights)[0].tolist())
-        if used & proven:
-            raise LawError(f"{rule!r} breaks the law 'faults': rows {used & proven} are not finite and have weight.")
+        _hold(not used & proven, f"rows {used & proven} are not finite and have weight.")
 
 
 def coefficient(rule: Rule, case: Case) -> None:
@@ -265,21 +262,11 @@ def coefficient(rule: Rule, case: Case) -> None:
     kappa = rule.kappa(n, f, d) or 0.0
     for name, sent in garbage(case.rows, f) if f else [("nothing", case.rows.astype(np.float32))]:
         found = excess(case.ask(rule, sent).update, sent, f)
-        if found > kappa * (1 + 1e-5):
-            raise LawError(f"{rule!r} breaks its coefficient {kappa:.3g} when rows hold {name}: {found:.3g}.")
+        _hold(found <= kappa * (1 + 1e-5), f"it is {kappa:.3g}, and {found:.3g} when rows hold {name}.")
 
 
-LAWS: dict[str, Check] = {
-    "permutation": permutation,
-    "translation": translation,
-    "scale": scale,
-    "purity": purity,
-    "types": types,
-    "copies": copies,
-    "requirement": requirement,
-    "faults": faults,
-    "coefficient": coefficient,
-}
+_CHECKS: list[Check] = [permutation, translation, scale, purity, types, copies, requirement, faults, coefficient]
+LAWS: dict[str, Check] = {check.__name__: check for check in _CHECKS}
 
 
 @contextmanager
@@ -289,5 +276,7 @@ def named(law: str, rule: object) -> Iterator[None]:
         yield
     except LawError:
         raise
+    except _BrokenError as broken:
+        raise LawError(f"{rule!r} breaks the law {law!r}: {broken}") from None
     except Exception as error:
         raise LawError(f"{rule!r} breaks the law {law!r}: {type(error).__name__}: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixtailor._checks import shown
 from mixtailor._files import check_regular
 
 if TYPE_CHECKING:
@@ -121,5 +122,5 @@ class Journal:
 
 
 def _text(value: object) -> str:
-    text = str(value)
+    text = shown(value)  # the name of a worker must not turn the text around it, nor stop the page that shows it
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,8 +1,7 @@
 """n updates as a rule sees them: queries, lazy views, points and their geometry. All numerics above the kernels."""
 
 from mixtailor.kernels.columnwise import (
-    AroundMedian,
-    AroundTrimmed,
+    Around,
     Deviation,
     Extreme,
     Median,
@@ -18,8 +17,7 @@ from mixtailor.updates.updates import Updates
 from mixtailor.updates.view import Call
 
 __all__ = [
-    "AroundMedian",
-    "AroundTrimmed",
+    "Around",
     "Call",
     "Columns",
     "Combination",

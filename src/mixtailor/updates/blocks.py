@@ -47,24 +47,18 @@ class Blocks(Protocol):
 
 @final
 class Differences:
-    r"""The rows :math:`s_i (x_i - b)`, where the last stored row is the base b.
+    r"""The rows :math:`x_i - b`, where the last stored row is the base b.
 
     Most queries do not depend on a shift that all rows share, and use the stored rows in place; blocks of
     differences would cost 1.4 to 2.5 times as much. They are made, in float64, for the other queries.
-
-    Attributes
-    ----------
-    shared : bool
-        Whether all rows share the shift, that is, there are no scales.
     """
 
     made = False
+    shared = True  # one shift for all rows: a statistic of the stored rows is shifted by the base, too
 
     def __init__(self, reader: Reader) -> None:
-        scales = reader.arrival.scales
-        self.reader, self.shared, self.n = reader, scales is None, reader.n - 1
-        self._factors = np.ones(self.n) if scales is None else scales
-        self._mixing = np.column_stack([np.diag(self._factors), -self._factors])
+        self.reader, self.n = reader, reader.n - 1
+        self._mixing = np.column_stack([np.eye(self.n), -np.ones(self.n)])
 
     def runs(self) -> Runs:
         return self.reader.runs(self.n + 1)
@@ -75,7 +69,7 @@ class Differences:
     def coordinates(self, which: Integers) -> Array:
         rows = np.asarray(self.reader.coordinates(which), np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named by the pass
-            apart: Floats = self._factors[:, None] * (rows[:-1] - rows[-1])
+            apart: Floats = rows[:-1] - rows[-1]
         return apart
 
 
@@ -150,7 +144,8 @@ class Points:
         return self.reader.storage.runs(self.n)
 
     def block(self, start: int, stop: int) -> Any:
-        return self.reader.space.rows([values(point, start, stop) for point in self.points])
+        space = self.reader.space
+        return space.block_of(space.stack([values(point, start, stop) for point in self.points]))
 
     def coordinates(self, which: Integers) -> Array:
         return np.vstack([coordinates_of(point, which) for point in self.points])

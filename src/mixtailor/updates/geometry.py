@@ -12,13 +12,14 @@ about the medoid are accumulated from the differences themselves: one more readi
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, Protocol, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
+from mixtailor.updates.numbers import Numbers
 from mixtailor.updates.pairs import FEWEST, SCORED, Rough, has_panels, listed_sums, pair_sums
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
@@ -39,19 +40,6 @@ _MANY = 100
 _FEW_POINTS = 2
 # The smallest length that has an inverse.
 _INVERTIBLE = 1e-300
-
-
-class Known(Protocol):
-    """Numbers between rows that were given from outside: those of `mixtailor.updates.numbers`."""
-
-    distances: dict[float, Floats]
-    norms: Floats | None
-
-    def sound(self, products: Floats) -> None: ...
-    def inner(self) -> Floats: ...
-    def about(self, row: int, *, origin: bool) -> Floats: ...
-    def missing(self, norms: Sequence[float]) -> NoReturn: ...
-    def missing_norms(self) -> NoReturn: ...
 
 
 @final
@@ -262,13 +250,12 @@ class Basis:
         self.below: Any = source.below if isinstance(source, Beside) else None
         self.points: tuple[Point, ...] = source.points if isinstance(source, Beside) else ()
         self.base, self.origin = base, self.n if base is None else base
-        self._single = self.stored and reader.storage.single
         self.lengths: dict[float, Floats] = {}
         self.geometry = Geometry(self)
         self._norms: dict[float, Floats] = {}
         self._rough: dict[float, Rough] = {}
         self._inner: Floats | None = None
-        self._numbers: Known | None = None
+        self._numbers: Numbers | None = None
 
     def over_received(self, weights: Floats) -> Floats | None:
         """Weights on these rows as weights on the received updates; None if the rows depend on anything else."""
@@ -276,7 +263,7 @@ class Basis:
             return weights[: len(self.reader.received)]
         return None if self.made_of is None else self.made_of[0].over_received(weights @ self.made_of[1])
 
-    def take_numbers(self, numbers: Known) -> None:
+    def take_numbers(self, numbers: Numbers) -> None:
         """Use numbers that are known for all queries, and nothing else."""
         self._numbers = numbers
         for p, lengths in numbers.distances.items():
@@ -306,14 +293,12 @@ class Basis:
             sums = pair_sums(self.reader, p, double=True)[0]
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
-        # Squares of differences of float32 numbers never leave float64, so that they can be added as they are.
         n, powers = self.n, np.array(missing)
-        raw = np.array([p == np.inf or (p == 2.0 and self._single) for p in missing])
 
         def query(start: int, stop: int) -> Any:
-            return self.space.pair_lengths(self.source.block(start, stop), powers, raw)
+            return self.space.pair_lengths(self.source.block(start, stop), powers)
 
-        found = self.reader.lengths(query, self.source.runs(), powers, n * n, raw).reshape(-1, n, n)
+        found = self.reader.lengths(query, self.source.runs(), powers, n * n).reshape(-1, n, n)
         for p, lengths in zip(missing, found, strict=True):
             self.learn(p, lengths)
 
@@ -398,6 +383,8 @@ class Basis:
             block = self.source.block(start, stop)
             if which is not None:
                 return space.gram_rows(block, about, inverse, which)
-            return space.gram(space.with_origin(block) if origin else block, about, inverse)
+            if origin:
+                block = space.beside(block, [space.zeros(stop - start)], rounded=True)
+            return space.gram(block, about, inverse)
 
         return self.reader.total(query, self.source.runs(), (self.n + 1) * count)

@@ -1,23 +1,21 @@
 """Updates that are known by the numbers between them alone: distances, inner products, norms.
 
-`seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
+`Updates.seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
 `NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, final
 
 import numpy as np
 
 from mixtailor._checks import check_norm, refuse
-from mixtailor._types import Array, Floats, Integers
+from mixtailor._types import Floats
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.space import NUMBA
 from mixtailor.storage.rows import Rows
-from mixtailor.updates.updates import Updates
-from mixtailor.updates.view import Call
 
-__all__ = ["NeedsCoordinates", "Numbers", "seen"]
+__all__ = ["NeedsCoordinates", "Numbers", "Unseen", "distances_of"]
 
 # Numbers that were computed in float32, or by fixed-point arithmetic, miss symmetry and definiteness by less than this.
 TOLERANCE = 1e-6
@@ -32,8 +30,7 @@ class NeedsCoordinates(Exception):  # a signal to the rule's caller, who words i
 class Unseen(Rows):
     """n updates of which nobody here has a coordinate."""
 
-    ordered = True
-    in_memory: ClassVar[bool] = False
+    ordered, in_memory = True, False
 
     def __init__(self, n: int) -> None:
         # More coordinates than a rule would ever sample: a rule that draws some must not mistake these for all.
@@ -46,26 +43,13 @@ class Unseen(Rows):
     def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
         return [(0, 0)]
 
-    def block(self, start: int, stop: int) -> Any:
-        _needs("the coordinates of the updates")
-
-    def coordinates(self, which: Integers) -> Array:
-        _needs("coordinates of the updates")
-
     def only(self, rows: Sequence[int]) -> "Unseen":
         return Unseen(len(rows))
 
-    def new(self) -> Any:
+    def _unseen(self, *_given: Any, **_named: Any) -> NoReturn:
         _needs("the coordinates of the updates")
 
-    def window(self, result: Any, start: int, stop: int) -> Any:
-        _needs("the coordinates of the updates")
-
-    def copy_row(self, row: int, result: Any) -> None:
-        _needs("the coordinates of the updates")
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        _needs("the bytes of the updates, whose digests an audited draw publishes,")
+    block = coordinates = new = copy_row = _unseen
 
 
 @final
@@ -103,7 +87,7 @@ class Numbers:
             if self.norms is None:
                 self.norms = np.sqrt(np.diag(self.products))
             if 2.0 not in self.distances:
-                self.distances[2.0] = _distances_of(self.products)
+                self.distances[2.0] = distances_of(self.products)
 
     @staticmethod
     def sound(products: Floats) -> None:
@@ -177,21 +161,6 @@ class Numbers:
         _needs("the norms of the updates (norms=)")
 
 
-def seen(numbers: Numbers, call: Call | None = None) -> Updates:
-    """Updates of which these numbers are known.
-
-    Examples
-    --------
-    >>> from mixtailor import Medoid
-    >>> updates = seen(Numbers({2.0: [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]}))
-    >>> Medoid().decide(updates).weights
-    array([0., 1., 0.])
-    """
-    updates = Updates.of(Unseen(numbers.n), call)
-    updates.basis.take_numbers(numbers)
-    return updates
-
-
 def _needs(what: str) -> NoReturn:
     raise NeedsCoordinates(what)
 
@@ -236,7 +205,8 @@ def _check_symmetric(name: str, matrix: Floats, allowed: Floats) -> None:
         refuse(f"{name} needs a symmetric matrix, and has {matrix[i, j]:g} at {i, j} and {matrix[j, i]:g} at {j, i}.")
 
 
-def _distances_of(products: Floats) -> Floats:
+def distances_of(products: Floats) -> Floats:
+    """The distances between rows that have these inner products."""
     squares = np.diag(products)
     found = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * products, 0.0))
     found.flat[:: len(found) + 1] = 0.0

@@ -10,9 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
-from mixtailor._types import Array, Flags, Floats, Integers
+from mixtailor._types import Array, Floats, Integers
 from mixtailor.intake.arrival import Arrival
-from mixtailor.kernels.columnwise import AroundMedian, AroundTrimmed, Median, Trimmed, WeightedMedian, WeightedTrimmed
+from mixtailor.kernels.columnwise import Around, Median, Trimmed, WeightedMedian, WeightedTrimmed
 from mixtailor.kernels.norms import added
 from mixtailor.kernels.space import NUMBA, Block
 from mixtailor.storage.rows import Broken
@@ -33,7 +33,7 @@ _LONGEST = 1e140
 # What no number can say counts as this: it can be squared and summed.
 _LARGEST = 1e150
 # Statistics that move with their column.
-_MOVING = (Median, Trimmed, AroundMedian, AroundTrimmed, WeightedMedian, WeightedTrimmed)
+_MOVING = (Median, Trimmed, Around, WeightedMedian, WeightedTrimmed)
 
 
 @final
@@ -74,8 +74,7 @@ class Reader:
         """A reader of some rows; a base after them stays."""
         storage = self.storage.only([*rows, *range(len(self.received), self.storage.n)])
         received = tuple(self.received[row] for row in rows)
-        scales = None if self.arrival.scales is None else self.arrival.scales[list(rows)]
-        return Reader(replace(self.arrival, storage=storage, received=received, scales=scales))
+        return Reader(replace(self.arrival, storage=storage, received=received))
 
     made = False  # these rows are stored, not computed
 
@@ -100,7 +99,6 @@ class Reader:
             self.storage.copy_row(row, result)
         except Broken as error:
             raise self._faulty(error.rows, error.reason) from None
-        self.check_changed()
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -153,24 +151,18 @@ class Reader:
             self.examine()
         return values
 
-    def lengths(self, query: Query, runs: Runs, powers: Floats, size: int, raw: Flags | None = None) -> Floats:
-        """The l_p lengths over all coordinates of `size` vectors, (P, size), of which the query gives those on a range.
-
-        Planes that are `raw` are sums of p-th powers in the query's results, and lengths in these; by default none is.
-        """
-        raw = np.zeros(len(powers), np.bool_) if raw is None else raw
+    def lengths(self, query: Query, runs: Runs, powers: Floats, size: int) -> Floats:
+        """The l_p lengths over all coordinates of `size` vectors, (P, size); the query gives those on a range."""
         step, found = max(_LEAST_RUNS, _HELD // max(size * len(powers), 1)), None
         for at in range(0, len(runs), step):
             parts = self.collect(query, runs[at : at + step]).reshape(-1, len(powers), size)
             if found is not None:
                 parts = np.concatenate([found[None], parts])
-            found = parts[0] if len(parts) == 1 else added(parts, powers, raw)
+            found = parts[0] if len(parts) == 1 else added(parts, powers)
         assert found is not None  # there is always one range, though it may be empty
         lengths, doubt = np.asarray(found, np.float64), self._settled()
         if self.group.count > 1:
-            lengths, doubt = self.group.lengths(lengths, powers, raw, doubt)
-        for plane in np.nonzero(raw & (powers < np.inf))[0]:
-            lengths[plane] **= 1.0 / powers[plane]
+            lengths, doubt = self.group.lengths(lengths, powers, doubt)
         if doubt or not (lengths <= _LONGEST).all():
             self.examine()
             lengths = np.where(lengths <= _LARGEST, lengths, _LARGEST)
@@ -194,8 +186,6 @@ class Reader:
             doubt = self.group.sum(np.zeros(0), doubt)[1]
         if doubt:
             self.examine()
-        if not self.storage.in_memory:
-            self.check_changed()
 
     def examine(self) -> None:
         """Search the rows for entries that are not finite, or in float64 beyond what rules can square and sum."""
@@ -214,12 +204,6 @@ class Reader:
 
     def _finite_rows(self, start: int, stop: int) -> Any:
         return self.space.finite_rows(self.storage.block(start, stop))
-
-    def check_changed(self) -> None:
-        """Report the rows that changed while they were read."""
-        changed = self.storage.changed()
-        if changed:
-            raise self._faulty(tuple(changed), next(iter(changed.values())))
 
     def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
         """What to raise for stored rows that prove a fault; without a base there is nothing to go on with."""

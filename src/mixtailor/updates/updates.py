@@ -231,16 +231,13 @@ class Updates(View):
         if 2.0 in basis.lengths and all(isinstance(p, Combination) and p.updates.basis is basis for p in points):
             rows = [p.updates.over_basis_plain(p.weights) for p in points if isinstance(p, Combination)]
             return np.asarray(basis.geometry.products(np.stack(rows)))
-        first, second = np.triu_indices(len(points))
+        count, space = len(points), self.space
 
         def query(start: int, stop: int) -> Any:
-            found = [values(point, start, stop) for point in points]
-            return self.space.stack([self.space.dot(found[i], found[j]) for i, j in zip(first, second, strict=True)])
+            block = space.block_of(space.stack([values(point, start, stop) for point in points]))
+            return space.gram(block, -1, np.ones(count))
 
-        total = self.reader.total(query, self.source.runs(), len(first))
-        products = np.empty((len(points), len(points)))
-        products[first, second] = products[second, first] = total
-        return products
+        return self.reader.total(query, self.source.runs(), count * count)
 
     def products(self, about: Point | None = None) -> Floats:
         """The inner products of ``row - about``, n x n; about None is the origin."""

@@ -15,6 +15,7 @@ from mixtailor.storage.layers import Matrix
 from mixtailor.storage.rows import Rows
 from mixtailor.updates.blocks import Beside, Blocks, Differences, Mixed, Points, Taken
 from mixtailor.updates.geometry import Basis
+from mixtailor.updates.numbers import Numbers, Unseen
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Reader, evaluate
 
@@ -63,6 +64,10 @@ class Call:
     def random(self, random: np.random.Generator) -> None:
         self._random = random
 
+    def seeing(self, views: Floats) -> "Call":
+        """The same randomness, with what a memory says."""
+        return Call(self._random, views=views)
+
 
 class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` is the one final class
     """n rows of d coordinates, as combinations of the rows of a basis, by index or by weights.
@@ -102,13 +107,26 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         return cls._of_reader(Reader(arrival), call or Call())
 
     @classmethod
+    def seen(cls, numbers: Numbers, call: Call | None = None) -> Self:
+        """Updates of which these numbers alone are known.
+
+        Examples
+        --------
+        >>> from mixtailor import Medoid
+        >>> from mixtailor.updates import Updates
+        >>> numbers = Numbers({2.0: [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]})
+        >>> Medoid().decide(Updates.seen(numbers)).weights
+        array([0., 1., 0.])
+        """
+        updates = cls.of(Unseen(numbers.n), call)
+        updates.basis.take_numbers(numbers)
+        return updates
+
+    @classmethod
     def _of_reader(cls, reader: Reader, call: Call) -> Self:
         if not reader.arrival.base:
             return cls(reader, None, reader, call)
-        n, rows, scales = reader.n - 1, Differences(reader), reader.arrival.scales
-        if scales is None:
-            return cls(reader, None, rows, call, places=np.arange(n))
-        return cls(reader, None, rows, call, weights=np.eye(n, n + 1) * np.append(scales, 0.0))
+        return cls(reader, None, Differences(reader), call, places=np.arange(reader.n - 1))
 
     # What this view is made of.
 
@@ -356,5 +374,5 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
 
     def matrix(self) -> Any:
         """All rows as one new (n, d) array: for plain callables only, since it takes the memory of all updates."""
-        blocks = [self.space.matrix(self.source.block(start, stop)) for start, stop in self.source.runs()]
-        return self.reader.group.whole(self.space.joined(blocks))
+        blocks = [self.source.block(start, stop) for start, stop in self.source.runs()]
+        return self.reader.group.whole(self.space.matrix(blocks))

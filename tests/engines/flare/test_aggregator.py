@@ -153,16 +153,16 @@ def test_a_site_that_sends_twice_or_another_kind_is_quarantined():
 
 
 def test_claims_count_up_to_the_cap():
-    """A site that claims a thousand times the median moves the mean by the cap, and no further."""
+    """A site that claims a thousand times what others do has the cap of the weight, and no more."""
     updates = honest(meta={"NUM_STEPS_CURRENT_ROUND": 10})
     for update in updates.values():
         update.meta = {"NUM_STEPS_CURRENT_ROUND": 10}
     updates["site-1"].params = trained(0, step=1.0)
     updates["site-1"].meta["NUM_STEPS_CURRENT_ROUND"] = 10_000
     with pytest.warns(mt.NotRobustWarning):
-        capped = round_of(RobustAggregator("mean", f=0, claims_cap=2.0), updates)
+        capped = round_of(RobustAggregator("mean", f=0, claims_cap=0.25), updates)
     rows = [update.params["weight"] - MODEL["weight"] for update in updates.values()]
-    expected = (2.0 * rows[0] + sum(rows[1:])) / len(rows)
+    expected = 0.25 * rows[0] + 0.75 * sum(rows[1:]) / (len(rows) - 1)
     np.testing.assert_allclose(capped.params["weight"] - MODEL["weight"], expected, atol=1e-5)
 
 
@@ -172,7 +172,7 @@ def test_an_impossible_claim_is_a_fault_where_claims_count(claim):
     for update in updates.values():
         update.meta = {"NUM_STEPS_CURRENT_ROUND": 10}
     updates["site-3"].meta["NUM_STEPS_CURRENT_ROUND"] = claim
-    counted, ignored = RobustAggregator("comed", f=2, claims_cap=2.0), RobustAggregator("comed", f=2)
+    counted, ignored = RobustAggregator("comed", f=2, claims_cap=0.2), RobustAggregator("comed", f=2)
     round_of(counted, updates)
     round_of(ignored, updates)
     assert [one.worker for one in counted.last.quarantined] == ["site-3"]
@@ -279,7 +279,7 @@ def test_a_job_holds_the_aggregator_as_text(tmp_path):
 
     job = FedJob(name="test", min_clients=3)
     job.set_app_packages(["mixtailor"])
-    job.to_server(RobustAggregator("nnm >> krum(p=3)", f=2, claims_cap=3.0), id="aggregator")
+    job.to_server(RobustAggregator("nnm >> krum(p=3)", f=2, claims_cap=0.1), id="aggregator")
     from nvflare.app_common.workflows.fedavg import FedAvg
 
     job.to_server(FedAvg(num_clients=3, num_rounds=1, model={"w": [0.0]}, persistor_id=""))
@@ -287,7 +287,7 @@ def test_a_job_holds_the_aggregator_as_text(tmp_path):
     (config,) = tmp_path.rglob("config_fed_server.json")
     (found,) = [part for part in json.loads(config.read_text())["components"] if part["id"] == "aggregator"]
     assert found["path"] == "mixtailor.engines.flare.aggregator.RobustAggregator"
-    assert found["args"] == {"rule": "nnm >> krum(p=3)", "f": 2, "claims_cap": 3.0}
+    assert found["args"] == {"rule": "nnm >> krum(p=3)", "f": 2, "claims_cap": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_job_holds_the_aggregator_as_text(tmp_path):
         ({"rule": mt.Krum(1)}, "needs its rule as text"),
         ({"rule": "krum", "memory": "kept"}, "needs a rule that remembers"),
         ({"rule": "krum", "audit": "log"}, "needs a rule that draws"),
-        ({"rule": "krum", "claims_cap": 0.5}, "needs claims_cap >= 1"),
+        ({"rule": "krum", "claims_cap": 4.0}, "needs claims_cap above 0 and at most 1"),
         ({"rule": "krun"}, "krum"),
         ({"rule": "krum", "f": -1}, "f"),
     ],

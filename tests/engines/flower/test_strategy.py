@@ -1,5 +1,6 @@
 """The strategy: any rule on differences, what is refused and what is told."""
 
+import math
 import random
 import warnings
 
@@ -97,7 +98,7 @@ def test_learning_rate_and_momentum():
 
 
 def test_claimed_examples_count_only_where_the_user_says_so_and_are_capped():
-    """With a cap a difference counts as often as its claim is the median claim, up to the cap."""
+    """With a cap, claims are weights, and nobody has more than the cap of them."""
     claims = dict(zip(NODES, [1, 2, 3, 4, 5, 6, 7, 8, 1e6], strict=True))
 
     def spoil(messages, _replies):
@@ -106,31 +107,75 @@ def test_claimed_examples_count_only_where_the_user_says_so_and_are_capped():
     arrays, _, replies = played(RobustStrategy(mt.Mean()), spoil)
     rows = differences(replies, OWN)
     np.testing.assert_allclose(moved(arrays), rows.mean(axis=0), atol=3e-7)
-    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=1.5), spoil)
-    weights = np.minimum(np.array([claims[node] for node in replies]) / 5, 1.5)
-    np.testing.assert_allclose(moved(arrays), weights @ differences(replies, OWN) / 9, atol=3e-7)
+    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=0.4), spoil)
+    weights = np.array([claims[node] for node in replies])
+    shares = np.where(weights > 10, 0.4, 0.6 * weights / 36)
+    np.testing.assert_allclose(moved(arrays), shares @ differences(replies, OWN), atol=3e-7)
 
 
 @pytest.mark.parametrize("claim", [1e6, 1e9, 0.0])
 def test_two_of_eleven_that_lie_about_their_examples_do_not_freeze_training(claim):
-    """Honest clients moved by 1 and claim 100 each; over the mean of claims, their step was 0.0003."""
+    """Honest clients moved by 1 and claim 100 each; two others moved the other way."""
     grid, own = LocalGrid(range(1, 12)), {"w": np.zeros(3, np.float32)}
-    strategy = RobustStrategy(mt.Comed(), examples_cap=1e6)
+    strategy = RobustStrategy(mt.Comed(), examples_cap=0.2, byzantine=2)
     messages = asked(strategy, own, grid=grid)
     replies = [
-        reply(message, {"w": np.ones(3, np.float32)}, **{"num-examples": claim if node < 3 else 100})
+        reply(
+            message,
+            {"w": np.full(3, -1 if node < 3 else 1, np.float32)},
+            **{"num-examples": claim if node < 3 else 100},
+        )
         for node, message in messages.items()
     ]
     arrays, _ = strategy.aggregate_train(1, replies)
     np.testing.assert_allclose(arrays_of(arrays)["w"], 1.0)
 
 
-def test_where_most_claim_nothing_claims_do_not_count():
-    def spoil(messages, _replies):
-        return {n: reply(messages[n], trained(OWN, n), **{"num-examples": 100 * (n < 30)}) for n in messages}
+@pytest.mark.parametrize("claim", [0, 100])
+def test_equal_claims_change_nothing(claim):
+    """Nor do claims of nothing, which say nothing; a cap that so few clients cannot keep to is raised to 1/n."""
 
-    arrays, _, replies = played(RobustStrategy(mt.Mean(), examples_cap=2), spoil)
-    np.testing.assert_allclose(moved(arrays), differences(replies, OWN).mean(axis=0), atol=3e-7)
+    def spoil(messages, _replies):
+        return {n: reply(messages[n], trained(OWN, n), **{"num-examples": claim}) for n in messages}
+
+    plain, _, _ = played(RobustStrategy(mt.Mean()), spoil)
+    arrays, _, _ = played(RobustStrategy(mt.Mean(), examples_cap=0.01), spoil)
+    np.testing.assert_array_equal(moved(arrays), moved(plain))
+
+
+def test_recommended_counts_clients_by_their_claims():
+    """Claims reach the rules inside a memory: weights of clients follow them, up to the cap."""
+    claims = dict(zip(NODES, [10, 10, 10, 10, 10, 10, 10, 30, 1e6], strict=True))
+
+    def spoil(messages, _replies):
+        return {n: reply(messages[n], trained(OWN, n), **{"num-examples": claims[n]}) for n in messages}
+
+    for place in range(2):
+        pool = [mt.Memory(mt.recommended(2).rule.rules[place], key=1) for _ in range(2)]
+        plain, _, _ = played(RobustStrategy(pool[0]), spoil)
+        strategy = RobustStrategy(pool[1], examples_cap=0.2)
+        arrays, metrics, _ = played(strategy, spoil)
+        assert metrics["mixtailor-skipped"] == 0 and not np.array_equal(moved(arrays), moved(plain))
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "said"),
+    [
+        (mt.Bulyan(f=1), {"examples_cap": 0.1}, r"Bulyan\(f=1.* has no form with weights. Mean, Comed"),
+        (mt.recommended(2), {"examples_cap": 0.25}, r"needs examples_cap < 1/\(2f\) = 0.25"),
+        (mt.Comed(), {"examples_cap": 0.2, "byzantine": 3}, r"needs examples_cap < 1/\(2f\) = 0.1667"),
+    ],
+    ids=str,
+)
+def test_claims_that_cannot_count_are_refused_at_once(rule, options, said):
+    with pytest.raises(ValueError, match=said):
+        RobustStrategy(rule, **options)
+
+
+def test_a_cap_that_a_rule_cannot_bear_is_refused_before_a_model_is_sent():
+    """Krum needs a share of at most (1 - 3/n)/2: two of nine clients at a cap of 0.2 may have more."""
+    with pytest.raises(ValueError, match=r"Krum\(f=2\) needs share <= \(1 - 3/n\) / 2"):
+        asked(RobustStrategy(mt.Krum(f=2), examples_cap=0.2), OWN)
 
 
 def test_where_claims_count_a_client_without_one_is_at_fault():
@@ -139,7 +184,7 @@ def test_where_claims_count_a_client_without_one_is_at_fault():
         return {**replies, 33: Message(content, reply_to=messages[33])}
 
     assert played(RobustStrategy(mt.Krum(f=2)), spoil)[1]["mixtailor-quarantined"] == []
-    assert played(RobustStrategy(mt.Krum(f=2), examples_cap=100), spoil)[1]["mixtailor-quarantined"] == [33]
+    assert played(RobustStrategy(mt.Krum(f=2), examples_cap=0.12), spoil)[1]["mixtailor-quarantined"] == [33]
 
 
 def test_the_drawn_rule_is_in_the_metrics_by_its_place_and_in_the_log_by_its_name():
@@ -372,7 +417,8 @@ def test_the_model_itself_must_be_sound():
         {"dropouts": -1},
         {"byzantine": 0.1},
         {"examples_cap": -5},
-        {"examples_cap": 0.5},
+        {"examples_cap": 4},
+        {"examples_cap": math.nan},
         {"most_examples": 0},
     ],
     ids=str,
@@ -444,13 +490,33 @@ def test_more_byzantine_clients_than_the_rule_tolerates():
     assert strategy.min_train_nodes == strategy.min_available_nodes == 11
     with pytest.raises(ValueError, match=r"Krum\(f=2\) tolerates 2 Byzantine updates, and f = 5\. More updates"):
         RobustStrategy(mt.Krum(f=2), byzantine=5)
-    fewer = RobustStrategy(mt.Comed(), byzantine=5, min_train_nodes=2, min_available_nodes=2)
+    leaving = RobustStrategy(mt.Comed(), byzantine=5)
+    leaving.min_train_nodes = leaving.min_available_nodes = 2  # as if two of eleven clients had left
     with logged() as lines:
-        arrays, metrics, _ = played(fewer)
+        arrays, metrics, _ = played(leaving)
     assert metrics["mixtailor-skipped"] == 1 and not moved(arrays).any()
     assert any("Comed() tolerates 4 of 9 clients, and byzantine = 5." in line for line in lines)
     assert played(RobustStrategy(mt.Comed(), byzantine=4))[1]["mixtailor-skipped"] == 0
     assert RobustStrategy(mt.Comed(), byzantine=5, fraction_train=0.5).min_train_nodes == 2, "it is for the warning"
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "sentence"),
+    [
+        (mt.Comed(), {"byzantine": 5, "min_train_nodes": 8}, r">= 11, .* \(n >= 2f \+ 1\), to tolerate byzantine = 5"),
+        (mt.Krum(f=3), {"min_train_nodes": 8}, r">= 9, .* Krum\(f=3\) needs \(n >= 2f \+ 3\), and got 8"),
+        (mt.Krum(f=3), {"min_train_nodes": 8, "fraction_train": 0.5}, r"min_train_nodes >= 9"),
+        (mt.NNM(2) >> mt.Comed(), {"min_train_nodes": 4}, r"min_train_nodes >= 5, .* \(n >= 2f \+ 1\), and got 4"),
+        (mt.recommended(f=4), {"min_train_nodes": 8}, r"min_train_nodes >= 9"),
+    ],
+    ids=repr,
+)
+def test_rounds_that_could_start_and_never_aggregate_are_refused(rule, options, sentence):
+    """Such a run would wait for clients, train them, and leave the model as it was in every round."""
+    with pytest.raises(ValueError, match=sentence):
+        RobustStrategy(rule, **options)
+    RobustStrategy(rule, **{**options, "min_train_nodes": 11})
+    RobustStrategy(rule, **{**options, "min_train_nodes": 1, "fraction_train": 0.0})
 
 
 def test_a_silent_client_does_not_choose_the_pool():

@@ -1,13 +1,15 @@
 """A communication hook for `DistributedDataParallel`, exact across buckets."""
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from mixtailor._checks import FaultError, refuse
 from mixtailor.engines.distributed.peers import robust_all_reduce
-from mixtailor.engines.distributed.wrappers import scaler_in_use, wrapper_of
+from mixtailor.engines.distributed.wrappers import scaler_in_use, wrappers_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.request import KeySource, OnFault
 
@@ -126,6 +128,10 @@ class RobustHook:
             future.set_result(buffer)
 
 
+# What `protect` has registered: a wrapper takes one hook, once, and frameworks keep wrappers of earlier trainings.
+_PROTECTED: WeakKeyDictionary[DistributedDataParallel, RobustHook] = WeakKeyDictionary()
+
+
 def protect(
     model: torch.nn.Module,
     rule: Any,
@@ -157,10 +163,22 @@ def protect(
     Notes
     -----
     Call it after the framework has wrapped the model and before the first step. It raises where there is nothing to
-    register on (one process, FSDP, DeepSpeed), where several wrappers hold the model, and where another hook is
-    registered. Whether a step went through the hook is in `hook.calls`.
+    register on (one process, FSDP, DeepSpeed), where several wrappers that it does not know hold the model, and where
+    another hook is registered. A model that is trained again keeps its hook, with the new rule: in the same wrapper, in
+    a new one, and in those of earlier trainings. Whether a step went through the hook is in `hook.calls`.
     """
-    wrapper = wrapper_of(model)
-    hook = RobustHook(rule, wrapper.process_group, entropy=entropy, on_fault=on_fault)
-    wrapper.register_comm_hook(None, hook)
+    wrappers = wrappers_of(model)
+    new = [wrapper for wrapper in wrappers if wrapper not in _PROTECTED]
+    if len(new) > 1:
+        refuse(
+            f"protect needs the one module that averages these gradients, and {len(new)} hold this model. Drop those "
+            "of earlier trainings, or give the wrapper that trains."
+        )
+    group = (new or wrappers)[0].process_group
+    known = [hook for hook in map(_PROTECTED.get, wrappers) if hook is not None and hook.group is group]
+    hook = known[0] if known else RobustHook(rule, group)
+    hook.rule, hook.entropy, hook.on_fault, hook.last, hook.calls = rule, entropy, on_fault, None, 0
+    for wrapper in new:
+        wrapper.register_comm_hook(None, hook)
+        _PROTECTED[wrapper] = hook
     return hook

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from mixtailor._types import Flags, Floats, Integers
+from mixtailor._types import Floats, Integers
 from mixtailor.engines.distributed.lane import Lane, bounds
 from mixtailor.kernels.norms import added
 from mixtailor.storage.group import Group
@@ -160,11 +160,11 @@ class Ranks(Group):
         found = self.together(np.append(values.reshape(-1), float(doubt)), maximum=True)
         return found[:-1].reshape(values.shape), bool(found[-1] > 0.0)
 
-    def lengths(self, own: Floats, powers: Floats, raw: Flags, doubt: bool) -> tuple[Floats, bool]:
+    def lengths(self, own: Floats, powers: Floats, doubt: bool) -> tuple[Floats, bool]:
         if own.size * self.count <= _GATHERED:
             every = self._gathered_with_words(np.append(own.reshape(-1), float(doubt)))
-            return added(every[:, :-1].reshape(self.count, *own.shape), powers, raw), bool((every[:, -1] > 0.0).any())
-        largest, rooted = powers == np.inf, ~raw & (powers < np.inf)
+            return added(every[:, :-1].reshape(self.count, *own.shape), powers), bool((every[:, -1] > 0.0).any())
+        largest, rooted = powers == np.inf, powers < np.inf
         total, exponents = own.copy(), np.where(rooted, powers, 1.0)[:, None]
         with np.errstate(over="ignore"):
             total **= exponents

@@ -13,9 +13,9 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.parallel import DistributedDataParallel
 
-from mixtailor._checks import listing, refuse
+from mixtailor._checks import refuse
 
-__all__ = ["averaging", "is_dtensor", "scaler_in_use", "wrapper_of"]
+__all__ = ["averaging", "is_dtensor", "scaler_in_use", "wrappers_of"]
 
 
 def _live(kind: type) -> Iterator[Any]:
@@ -45,36 +45,28 @@ def averaging(parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
     ]
 
 
-def wrapper_of(model: torch.nn.Module) -> DistributedDataParallel:
-    """The `DistributedDataParallel` module that trains a model: inside what is given, or around it.
+def wrappers_of(model: torch.nn.Module) -> list[DistributedDataParallel]:
+    """The `DistributedDataParallel` modules that may train a model: those inside what is given, or around it.
 
     Examples
     --------
-    >>> wrapper_of(torch.nn.Linear(2, 1))
+    >>> wrappers_of(torch.nn.Linear(2, 1))
     Traceback (most recent call last):
     ValueError: protect needs a model inside DistributedDataParallel, and no such module of this process holds this ...
     """
-    found = [item for item in model.modules() if isinstance(item, DistributedDataParallel)]
-    around = found or averaging(model.parameters())
-    if len(around) > 1:
+    inside: list[torch.nn.Module] = [item for item in model.modules() if isinstance(item, DistributedDataParallel)]
+    found = inside or averaging(model.parameters())
+    if len(found) > 1:
         gc.collect()  # a wrapper of an earlier training may be left in a cycle
-        around = found or averaging(model.parameters())
-    if len(around) > 1:
-        refuse(
-            f"protect needs the one module that averages these gradients, and {len(around)} hold this model: "
-            f"{listing(type(item).__name__ for item in around)}. Drop those of earlier trainings, or give the wrapper "
-            "that trains."
-        )
-    wrapper = around[0] if around else None
-    if not isinstance(wrapper, DistributedDataParallel):
-        holder = "no such module of this process holds this one"
-        if wrapper is not None:
-            holder = f"a {type(wrapper).__name__} does"
+        found = inside or averaging(model.parameters())
+    others = [type(item).__name__ for item in found if not isinstance(item, DistributedDataParallel)]
+    if not found or others:
+        holder = f"a {others[0]} does" if others else "no such module of this process holds this one"
         refuse(
             f"protect needs a model inside DistributedDataParallel, and {holder}. Start several processes and call it "
             "after the model was wrapped; for sharded models see Replicas."
         )
-    return wrapper
+    return [item for item in found if isinstance(item, DistributedDataParallel)]
 
 
 def scaler_in_use() -> bool:

@@ -18,7 +18,7 @@ from nvflare.app_common.app_event_type import AppEventType
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 
 from mixtailor._checks import check_f, check_positive, listing, plural, refuse
-from mixtailor.engines.claims import MOST_EXAMPLES
+from mixtailor.engines.claims import MOST_EXAMPLES, check_cap, weighing
 from mixtailor.engines.flare.models import Model, result_of, unchanged
 from mixtailor.engines.flare.sites import Claims, Collected, Sent, collect, medians
 from mixtailor.engines.rehearsal import rehearse
@@ -30,6 +30,7 @@ from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.mixing.registry import make_rule
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
+from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 
 __all__ = ["RobustAggregator"]
 
@@ -48,8 +49,8 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
     f : int
         How many of the sites may be Byzantine.
     claims_cap : float, optional
-        Multiply each difference by what its site claims (``NUM_STEPS_CURRENT_ROUND``, FLARE's weight) over the median
-        of all claims, up to this factor, which is at least 1. Leave it out, and no claim counts.
+        Sites count by what they claim (``NUM_STEPS_CURRENT_ROUND``, FLARE's weight), and none has more than this part
+        of all weight: below 1/(2f). The rule needs a form with weights. Leave it out, and no claim counts.
     most_claimed : float
         A claim above this, below 0 or not a number is a fault, where claims count.
     memory : str, optional
@@ -99,13 +100,15 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
             )
         check_f("RobustAggregator", f)
         check_positive("RobustAggregator", "most_claimed", most_claimed)
-        if claims_cap is not None and not 1 <= claims_cap < float("inf"):  # NaN is not between
-            refuse(f"RobustAggregator needs claims_cap >= 1 and got {claims_cap!r}.")
         # FLARE writes a component into a job by these attributes, which have the names of the arguments.
         self.rule, self.f = rule, f
         self.claims_cap, self.most_claimed, self.memory, self.audit = claims_cap, most_claimed, memory, audit
         self._rule = make_rule(rule, f=f)
         warn_not_robust(self._rule)
+        if rows_for(self._rule, f) == NEVER:  # no round would ever change the model
+            check_tolerates(self._rule, f, NEVER)
+        if claims_cap is not None:
+            check_cap("RobustAggregator", "claims_cap", claims_cap, self._rule, f)
         if memory is not None and not isinstance(self._rule, Memory):
             refuse(f"memory= needs a rule that remembers, and {self._rule!r} does not. Give rule='recommended'.")
         if audit is not None and _pool(self._rule) is None:
@@ -213,11 +216,13 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
         if not collected.sound:
             return None, f"none of {plural(n, 'update')} is sound."
         if n not in self._rehearsed:
-            rehearse(rule, n, sum(model.kinds[name].size for name in model.floats), reference=False)
+            d = sum(model.kinds[name].size for name in model.floats)
+            rehearse(rule, n, d, reference=False, cap=self.claims_cap)
             self._rehearsed.add(n)
-        arrival = collected.arrival(model, self._claims, differences=differences)
+        arrival = collected.arrival(model, differences=differences)
+        weights = weighing(collected.weights, n, self.claims_cap)
         try:
-            result = rule.aggregate(arrival, workers=collected.names, on_fault="skip")
+            result = rule.aggregate(arrival, workers=collected.names, on_fault="skip", **weights)
         except Exception as error:  # the rehearsal went well, so that what sites sent is to blame
             if any(trail.ended for trail in trails_of(rule)):  # the disk of an audit log is not the sites' matter
                 raise

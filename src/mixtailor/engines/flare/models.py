@@ -11,11 +11,10 @@ from mixtailor._types import Array
 from mixtailor.intake.arrays import in_memory, is_array, read, restored
 from mixtailor.intake.layout import named
 from mixtailor.storage import Rows
+from mixtailor.storage.converted import ArraySource, Converted, Source
 from mixtailor.storage.files.formats import contents
 from mixtailor.storage.kinds import Kind, Unfit, recast
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
-from mixtailor.storage.rows import RUN_ENTRIES, run_width, split
-from mixtailor.storage.strided import ArraySource, Converted, Source
 
 __all__ = ["Model", "parts_of", "result_of", "rows_of", "unchanged", "whole"]
 
@@ -46,14 +45,14 @@ class Model:
     def of(cls, params: Any) -> "Model":
         """The model in these parameters; one that is no model is the job's mistake."""
         if not isinstance(params, Mapping) or not params:
-            refuse(f"RobustAggregator needs a model of arrays by name and got {_what(params)}.")
+            refuse(f"The FLARE adapter needs a model of arrays by name and got {_what(params)}.")
         kinds: dict[str, Kind] = {}
         values: dict[str, Array] = {}
         for name, item in params.items():
             try:
                 kind, raw = read(item if is_array(item) else _number(item))
             except Unfit as error:
-                refuse(f"RobustAggregator needs a model of arrays by name, and {named((name,))} is {error}.")
+                refuse(f"The FLARE adapter needs a model of arrays by name, and {named((name,))} is {error}.")
             kinds[name], values[name] = kind, in_memory(raw)
         floats = [name for name, kind in kinds.items() if not kind.discrete]
         if not floats:
@@ -69,6 +68,8 @@ class _Offloaded(Source):
     the server writes there, so that what is read twice is not compared.
     """
 
+    in_memory: ClassVar[bool] = False
+
     def __init__(self, path: str, key: str) -> None:
         array = contents(path).get((key,))
         if array is None:
@@ -78,18 +79,6 @@ class _Offloaded(Source):
 
     def run(self, start: int, stop: int) -> Array:
         return contents(self._path)[(self._key,)].run(start, stop)
-
-
-@final
-class _OffloadedRows(Converted):
-    """One tensor of all sites, of which some are in files. Extra memory is a range of all rows."""
-
-    in_memory: ClassVar[bool] = False
-
-    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is not None:
-            return super().runs(rows)
-        return split(0, self.d, run_width(self.n, RUN_ENTRIES))
 
 
 def parts_of(params: Any, model: Model) -> dict[str, Source]:
@@ -136,7 +125,7 @@ def rows_of(sites: list[dict[str, Source]], model: Model, *, differences: bool) 
             arrays = [source.array for source in sources if isinstance(source, ArraySource)]
             layers.append(flat_rows(arrays, [source.bits for source in sources], dtype, False))
         else:
-            layers.append(_OffloadedRows(sources, dtype, False))
+            layers.append(Converted(sources, dtype, False))
     return layers[0] if len(layers) == 1 else Layers(layers, len(sites) + 1)
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from mixtailor._checks import shown
 from mixtailor._types import Array
-from mixtailor.engines.claims import capped, is_claim, lower_median
+from mixtailor.engines.claims import is_claim, lower_median
 from mixtailor.engines.flare.models import Model, parts_of, rows_of, whole
 from mixtailor.intake import Arrival
 from mixtailor.intake.arrays import discrete_result
 from mixtailor.intake.digests import digest_of
+from mixtailor.storage.converted import Source
 from mixtailor.storage.kinds import Unfit
-from mixtailor.storage.strided import Source
 
 __all__ = ["Claims", "Collected", "Sent", "collect", "medians"]
 
@@ -34,7 +34,7 @@ class Sent:
 @final
 @dataclass(frozen=True)
 class Claims:
-    """What is made of the number that a site claims: it counts up to a multiple of the median, or not at all."""
+    """What is made of the number that a site claims: a weight, of which no site has more than the cap, or nothing."""
 
     cap: float | None
     most: float
@@ -73,11 +73,10 @@ class Collected:
     weights: dict[int, float] = field(default_factory=dict)
     faults: dict[int, str] = field(default_factory=dict)
 
-    def arrival(self, model: Model, claims: Claims, *, differences: bool) -> Arrival:
+    def arrival(self, model: Model, *, differences: bool) -> Arrival:
         """The sound updates as differences to the model, read where they are. The result is a difference, too."""
         places = sorted(self.parts)
         storage = rows_of([self.parts[place] for place in places], model, differences=differences)
-        scales = capped([self.weights[place] for place in places], claims.cap)
 
         def restore(result: Any, left: tuple[int, ...]) -> dict[str, Array]:
             parts = dict(zip(model.floats, [result] if len(model.floats) == 1 else result, strict=True))
@@ -89,7 +88,7 @@ class Collected:
             return digest_of([_written(one) for one in self.sites[place]])
 
         faults, n = dict(self.faults), len(self.names)
-        return Arrival(storage, tuple(places), faults, n, restore, _refused, base=True, scales=scales, sent=sent)
+        return Arrival(storage, tuple(places), faults, n, restore, _refused, base=True, sent=sent)
 
 
 def _refused(_reference: Any) -> Any:

@@ -8,8 +8,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from mixtailor._types import Array as Values
-from mixtailor._types import Floats
-from mixtailor.engines.claims import capped, is_claim
+from mixtailor.engines.claims import is_claim
 from mixtailor.engines.flower.arrays import Model, shown, view
 from mixtailor.engines.flower.digests import digest_of_replies
 from mixtailor.intake import Arrival
@@ -32,7 +31,7 @@ class Claims:
     key : str
         Its name among the client's metrics.
     cap : float or None
-        Claims count up to this multiple of their median; None, and they do not count at all.
+        Claims are weights, of which no client has more than this part; None, and they do not count at all.
     most : float
         A claim above this is a fault.
     """
@@ -52,10 +51,6 @@ class Claims:
         if isinstance(claim, list) or not is_claim(claim, self.most):
             raise Unfit(f"one with {self.key} = {shown(claim, 40)}, where a number from 0 to {self.most:g} is possible")
         return float(claim)
-
-    def scales(self, claimed: Sequence[float]) -> Floats | None:
-        """The factor of each difference; None where claims do not count."""
-        return capped(claimed, self.cap)
 
 
 @dataclass
@@ -92,11 +87,10 @@ class Collected:
     strangers: list[str] = field(default_factory=list)
     messages: dict[int, list[Message]] = field(default_factory=dict)
 
-    def arrival(self, model: Model, *, models: bool, claims: Claims) -> Arrival:
+    def arrival(self, model: Model, *, models: bool) -> Arrival:
         """The sound updates as differences to the model, read where they are."""
         places = sorted(self.rows)
         storage = _storage([self.rows[place] for place in places], model, models)
-        scales = claims.scales([self.weights[place] for place in places])
 
         def restore(result: Any, left: tuple[int, ...]) -> dict[str, Values]:
             parts: dict[str, Values] = dict(
@@ -125,7 +119,6 @@ class Collected:
             restore,
             flatten,
             base=True,
-            scales=scales,
             sent=sent,
         )
 

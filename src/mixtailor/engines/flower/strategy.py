@@ -1,7 +1,6 @@
 """`RobustStrategy`: a rule in the place of Flower's weighted average."""
 
 import logging
-import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, NoReturn, Protocol
@@ -12,7 +11,7 @@ from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from mixtailor._checks import check_count, check_fraction, check_positive, listing, plural, refuse
-from mixtailor.engines.claims import MOST_EXAMPLES
+from mixtailor.engines.claims import MOST_EXAMPLES, check_cap, weighing
 from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.metrics import medians, scalars
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
@@ -27,7 +26,7 @@ from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.part import walk
 from mixtailor.rules.plain import as_rule
-from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
+from mixtailor.rules.promises import NEVER, check_tolerates, formula_of, rows_for
 
 __all__ = ["RobustStrategy", "Tracker"]
 
@@ -65,8 +64,9 @@ class RobustStrategy(FedAvg):
         round samples some of them, it is for the warning. Where it asks all, more than the rule tolerates is refused:
         a round waits for enough clients, and one with too few leaves the model as it was.
     examples_cap : float, optional
-        Multiply each difference by the number of examples that its client claims over the median of all claims, up to
-        this factor, which is at least 1. A Byzantine client claims what helps it: by default, claims do not count.
+        Clients count by the number of examples that they claim, and none has more than this part of all weight: below
+        1/(2f). The rule needs a form with weights. A Byzantine client claims what helps it: by default, claims do not
+        count.
     most_examples : float
         A claim above this, below 0 or not a number is a fault, whether or not claims count.
     reference : callable, optional
@@ -131,24 +131,27 @@ class RobustStrategy(FedAvg):
         check_positive(name, "most_examples", most_examples)
         if byzantine is not None:
             check_count(name, "byzantine", byzantine, 0)
-        if examples_cap is not None:
-            check_positive(name, "examples_cap", examples_cap)
-        if examples_cap is not None and not 1 <= examples_cap < math.inf:
-            refuse(
-                f"{name} needs examples_cap >= 1, how many times the median of claims a claim may count, and got "
-                f"{examples_cap!r}."
-            )
         if server_optimizer is not None and not isinstance(server_optimizer, ServerOptimizer):
             refuse(f"{name} needs server_optimizer as Adam(), Yogi() or Adagrad() and got {server_optimizer!r}.")
         if server_optimizer is not None and (learning_rate, momentum) != (1.0, 0.0):
             refuse(f"{name} takes learning_rate and momentum or server_optimizer, not both: an optimiser has its own.")
         self.rule = as_rule(rule)
+        if examples_cap is not None:
+            check_cap(name, "examples_cap", examples_cap, self.rule, self.rule.declared_f() or byzantine or 0)
         warn_not_robust(self.rule)
         least = self.rule.min_rows()
         if byzantine is not None and options.get("fraction_train", 1.0) >= 1.0:
             least = max(least, rows_for(self.rule, byzantine))
             if least == NEVER:
                 check_tolerates(self.rule, byzantine, least)
+        nodes = options.get("min_train_nodes")
+        if nodes is not None and nodes < least and options.get("fraction_train", 1.0) > 0.0:
+            f = "" if byzantine is None else f", to tolerate byzantine = {byzantine}"
+            formula = self.rule.needs() if least == self.rule.min_rows() else formula_of(least, byzantine or 0)
+            refuse(
+                f"{name} needs min_train_nodes >= {least}, the replies that {self.rule!r} needs ({formula}){f}, and "
+                f"got {nodes}. Raise it, leave it out, or lower f."
+            )
         # The pool of a MixTailor does not shrink when clients stay silent, so a round waits for those who may, too.
         least = max(2, least + dropouts)
         super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})
@@ -217,7 +220,7 @@ class RobustStrategy(FedAvg):
         self._warn_of_sampling(len(connected), wanted)
         if wanted not in self._rehearsed:
             d = sum(model.arrays[name].size for name in model.floats)
-            rehearse(self.rule, wanted, d, reference=self.reference is not None)
+            rehearse(self.rule, wanted, d, reference=self.reference is not None, cap=self.claims.cap)
             self._rehearsed.add(wanted)
         config["server-round"] = server_round
         for trail in trails_of(self.rule):
@@ -274,10 +277,11 @@ class RobustStrategy(FedAvg):
         reference = None if self.reference is None else self.reference(server_round, model.record)
         if reference is not None:
             check_reference(reference, model)
-        arrival = collected.arrival(model, models=self.sends == "models", claims=self.claims)
+        arrival = collected.arrival(model, models=self.sends == "models")
+        weights = weighing(collected.weights, n, self.claims.cap)
         names = [str(node) for node in collected.nodes]
         try:
-            result = rule.aggregate(arrival, workers=names, reference=reference, on_fault="skip")
+            result = rule.aggregate(arrival, workers=names, reference=reference, on_fault="skip", **weights)
         except Exception as error:  # the rehearsal went well, so that what clients sent is to blame
             if any(trail.ended for trail in trails_of(rule)):  # the disk of an audit log is not the clients' matter
                 raise

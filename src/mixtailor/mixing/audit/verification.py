@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from mixtailor._checks import plural
+from mixtailor._checks import listing, plural
 from mixtailor.mixing.audit.derivation import drawn_index, eligible, input_of, preaggregation_key, seal_of
 from mixtailor.mixing.audit.entries import Closing, Commitment, Drawn, EntryError, Resumed, decode, hash_of
 from mixtailor.mixing.audit.expectations import check_expectations, check_receipts
@@ -303,6 +303,7 @@ def _notes(lines: Sequence[LogLine], first: Commitment) -> list[str]:
     retries = sum(entry.retry for entry in drawn)
     if retries:
         notes.append(f"{plural(retries, 'draw')} repeated an earlier round from the same rows.")
+    notes += _repeated(drawn)
     rounds = sorted({entry.round for entry in drawn})
     skipped = rounds[-1] - rounds[0] + 1 - len(rounds) if rounds else 0
     if skipped:
@@ -311,3 +312,18 @@ def _notes(lines: Sequence[LogLine], first: Commitment) -> list[str]:
             "numbers can look for a draw it likes: ask why."
         )
     return notes
+
+
+def _repeated(drawn: Sequence[Drawn]) -> list[str]:
+    """Rounds that were drawn from the same updates: each gave the server one more draw to choose from."""
+    rounds: dict[str, set[int]] = {}
+    for entry in drawn:
+        rounds.setdefault(entry.root, set()).add(entry.round)
+    again = [sorted(found) for found in rounds.values() if len(found) > 1]
+    if not again:
+        return []
+    more = f", and so have {plural(len(again) - 1, 'other group')} of rounds" if len(again) > 1 else ""
+    return [
+        f"Rounds {listing(again[0])} have the same updates{more}. A server that draws once more from what it received "
+        "can choose among the draws: ask why."
+    ]

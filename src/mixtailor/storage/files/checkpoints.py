@@ -10,7 +10,7 @@ import numpy as np
 from mixtailor._checks import MissingPackageError
 from mixtailor.storage.files.opened import File, FileArray, PlainArray, Unreadable
 from mixtailor.storage.files.outlines import Call, Mapped, Name, NoOutline, Opaque, Refused, Stored, outline
-from mixtailor.storage.kinds import Kind, Unfit
+from mixtailor.storage.kinds import TORCH_TYPES, Kind, Unfit
 
 __all__ = ["SUFFIXES", "needed_torch", "state"]
 
@@ -20,11 +20,6 @@ _PICKLE = 8 << 20  # some 30,000 tensors; a pickle is read in about a microsecon
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _PARAMETERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
 _ODD = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_nested_tensor")
-_TYPES = {
-    "float64": "f8", "float32": "f4", "float16": "f2", "bfloat16": "u2", "bool": "b1",
-    "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
-    "uint64": "u8",
-}  # fmt: skip
 _STORAGES = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Bool": "bool",
     "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Byte": "uint8",
@@ -138,9 +133,8 @@ def _tensor(file: File, call: Call, name: str) -> _Tensor:
         case _:
             raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
     sizes, steps = _counts(shape), _counts(strides)
-    if type(skipped) is not int or not 0 <= skipped < 1 << 60 or sizes is None or steps is None:
-        raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
-    if len(sizes) != len(steps):
+    sound = type(skipped) is int and 0 <= skipped < 1 << 60
+    if not sound or sizes is None or steps is None or len(sizes) != len(steps):
         raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
     marked = any(isinstance(one, Mapped) and one.entries for one in more)
     return _Tensor(stored, skipped, sizes, steps, own, marked)
@@ -157,12 +151,12 @@ def _counts(values: Any) -> tuple[int, ...] | None:
 def _part(file: File, members: dict[str, tuple[int, int]], folder: str, call: Call, name: str) -> FileArray:
     """Where a tensor's numbers lie in the file."""
     tensor = _tensor(file, call, name)
-    if tensor.own not in _TYPES:
+    if tensor.own not in TORCH_TYPES:
         raise Unfit(f"of type {tensor.own[:40]} where real numbers are needed ({name})")
     by_columns = not _in_order(tensor.shape, tensor.strides)
     if tensor.negated or (by_columns and not _in_order(tensor.shape[::-1], tensor.strides[::-1])):
         raise Unfit(f"of a tensor that is a view of another order ({name}); save it with .contiguous()")
-    dtype = np.dtype(_TYPES[tensor.own])
+    dtype = np.dtype(TORCH_TYPES[tensor.own])
     kind = Kind("stored", dtype, tensor.shape, tensor.own == "bfloat16", by_columns=by_columns)
     start, size = members.get(folder + tensor.stored.key, (0, -1))
     skipped = tensor.skipped * dtype.itemsize

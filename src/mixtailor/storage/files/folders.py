@@ -14,7 +14,7 @@ from mixtailor._checks import shown
 from mixtailor._files import read_bounded
 from mixtailor.storage.files.opened import FileArray, Unreadable
 
-__all__ = ["INDEX", "NAMES", "files_of", "is_model_folder", "main_file", "sharded"]
+__all__ = ["INDEX", "NAMES", "files_of", "is_model_folder", "main_file", "once", "sharded"]
 
 INDEX = ".index.json"
 # What a folder's weights are called, the first that is there: those of an adapter, and of a model, whole or in shards.
@@ -69,7 +69,7 @@ def _shards(index: Path) -> dict[Path, set[str]]:
     """The files that an index names, and the tensors that it says are in each."""
     files: dict[Path, set[str]] = {}
     try:
-        table = json.loads(read_bounded(index, _MOST).decode("utf-8"), object_pairs_hook=_once)["weight_map"]
+        table = json.loads(read_bounded(index, _MOST).decode("utf-8"), object_pairs_hook=once)["weight_map"]
         for tensor, name in table.items():
             # The name of a file, not a way out of the folder, nor another index.
             if Path(name).name != name or name.endswith(INDEX):
@@ -82,7 +82,8 @@ def _shards(index: Path) -> dict[Path, set[str]]:
     return files
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON in which no name stands twice."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a name twice")
     return dict(pairs)

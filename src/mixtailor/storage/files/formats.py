@@ -170,8 +170,8 @@ def _member(file: File, info: zipfile.ZipInfo) -> _Member:
         raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size at one go
         raise Unreadable(f"{info.filename[:80]!r} is packed in a way that numpy does not write ({file.name})")
-    member = _Member(info, info.header_offset + 30 + length + extras, 0)
-    member = _Member(info, member.start, member.start + info.compress_size)
+    start = info.header_offset + 30 + length + extras
+    member = _Member(info, start, start + info.compress_size)
     if member.stop > file.size or (not member.packed and info.compress_size != info.file_size):
         raise Unreadable(f"it ends before its data do ({file.name})")
     return member
@@ -231,7 +231,7 @@ def _safetensors(file: File) -> dict[tuple[object, ...], FileArray]:
     if length > min(_SAFETENSORS_HEADER, file.size - 8):
         raise Unreadable(f"its header claims {length} bytes of {file.size} ({file.name})")
     try:
-        fields = json.loads(file.read(8, length).decode("utf-8"), object_pairs_hook=_once)
+        fields = json.loads(file.read(8, length).decode("utf-8"), object_pairs_hook=folders.once)
     except (ValueError, RecursionError):
         raise Unreadable(f"its header is no description of tensors ({file.name})") from None
     if not isinstance(fields, dict):
@@ -251,12 +251,6 @@ def _safetensors(file: File) -> dict[tuple[object, ...], FileArray]:
     if 8 + length + end != file.size:
         raise Unreadable(f"it has {file.size} bytes where its header promises {8 + length + end} ({file.name})")
     return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name twice")
-    return dict(pairs)
 
 
 def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, tuple[int, int]]:

@@ -13,7 +13,7 @@ import struct
 import threading
 import weakref
 import zipfile
-import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -24,8 +24,8 @@ import numpy as np
 from mixtailor._checks import shown
 from mixtailor._types import Array
 from mixtailor.kernels.digests import block_digests
+from mixtailor.storage.converted import Source
 from mixtailor.storage.kinds import Kind, Unfit
-from mixtailor.storage.strided import Source
 
 __all__ = [
     "CHANGED",
@@ -35,6 +35,7 @@ __all__ = [
     "FileArray",
     "PlainArray",
     "Unreadable",
+    "digest_of_long",
     "readable",
 ]
 
@@ -42,6 +43,7 @@ CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
 _CHUNK = 1 << 20
+_DIRECTORY = 1 << 26  # bytes of an archive's directory: a file of holes may claim that all of it is one
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -99,16 +101,23 @@ class File:
         found: Array = np.frombuffer(self.view(offset, size * dtype.itemsize), dtype)
         return found if found.flags.aligned else found.copy()
 
-    def digest(self) -> bytes:
-        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again."""
-        hasher = hashlib.sha256()
+    def digest(self, most: int) -> bytes:
+        """The SHA-256 of its bytes, those that every other reading gets: a file that changes is not read again.
+
+        Neither is one of more than `most` bytes, of which only these are covered, and its length. A file of holes
+        costs whoever makes it nothing, and the reader as much as any other.
+        """
+        hasher, size = hashlib.sha256(), min(self.size, most)
         try:
-            for start in range(0, self.size, _CHUNK):
-                hasher.update(self.view(start, min(_CHUNK, self.size - start)))
+            for start in range(0, size, _CHUNK):
+                hasher.update(self.view(start, min(_CHUNK, size - start)))
         except Unreadable as error:
             self._lost = error
             return hashlib.sha256(b"mixtailor file that changed 1\n").digest()
-        return hasher.digest()
+        if self.size <= most:
+            return hasher.digest()
+        self._lost = Unreadable(f"it has {self.size} bytes, far more than most ({self.name})")
+        return digest_of_long(self.size, hasher.digest())
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
@@ -160,6 +169,11 @@ class File:
             return os.read(self._number, count)
 
 
+def digest_of_long(size: int, start: bytes) -> bytes:
+    """The digest of a file that is too long to be read, from its size and the digest of its start."""
+    return hashlib.sha256(b"mixtailor file that is too long 1\n" + struct.pack(">Q", size) + start).digest()
+
+
 @final
 class _Reader(io.RawIOBase):
     """A file that can be read, with a place to read from."""
@@ -189,6 +203,16 @@ class _Reader(io.RawIOBase):
         return count
 
 
+@final
+class _Directory(io.BufferedReader):
+    """What zipfile reads an archive from. It asks for the whole directory at once, as long as the file says it is."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY:
+            raise zipfile.BadZipFile(f"its directory claims {size} bytes")
+        return super().read(size)
+
+
 class FileArray(Source):
     """An array in a file. Abstract: `PlainArray` or `CompressedArray`.
 
@@ -202,41 +226,45 @@ class FileArray(Source):
         Where its first byte is.
     """
 
+    in_memory: ClassVar[bool] = False
+
     def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int) -> None:
         self.file, self.kind, self.offset = file, kind, offset
         self.dtype, self.bits, self.size = dtype, kind.bits, kind.size
+
+    def run(self, start: int, stop: int) -> Array:
+        found = self._run(start, stop)
+        if self.file.changed():
+            raise _Changed
+        return found
+
+    @abstractmethod
+    def _run(self, start: int, stop: int) -> Array:
+        """The coordinates on a range, of whatever the file holds now."""
 
 
 @final
 class PlainArray(FileArray):
     """An array that is in the file as it would be in memory."""
 
-    def run(self, start: int, stop: int) -> Array:
+    def _run(self, start: int, stop: int) -> Array:
         width = self.dtype.itemsize
         return self.file.array(self.offset + start * width, stop - start, self.dtype)
 
 
 @final
 class Archive:
-    """A zip file whose members are unpacked as streams: one member at a time, and no more than its last run is kept."""
+    """A zip file whose members are unpacked as streams, one member at a time."""
 
     def __init__(self, file: File) -> None:
-        self.file, self.zip = file, zipfile.ZipFile(io.BufferedReader(_Reader(file)))
+        self.file, self.zip = file, zipfile.ZipFile(_Directory(_Reader(file)))
         self._lock = threading.Lock()
         self._stream: tuple[str, IO[bytes], int] | None = None  # the member, what unpacks it, and how far it is
-        self._last: tuple[str, int, int, bytes] | None = None
 
     def read(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
         """Bytes of a member, unpacked from its beginning where the stream is past them."""
-        with self._lock:
-            last = self._last
-            if last is None or last[0] != member.filename or not last[1] <= start <= stop <= last[2]:
-                last = self._last = (member.filename, start, stop, self._unpacked(member, start, stop))
-            return last[3][start - last[1] : stop - last[1]]
-
-    def _unpacked(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
-        stream, self._stream = self._stream, None
-        with readable(self.file):
+        with self._lock, readable(self.file):
+            stream, self._stream = self._stream, None
             if stream is None or stream[0] != member.filename or stream[2] > start:
                 stream = (member.filename, self.zip.open(member), 0)
             unpacked, at = stream[1], stream[2]
@@ -245,8 +273,8 @@ class Archive:
             data = _exactly(unpacked, stop - start)
             if stop == member.file_size and unpacked.read(1):  # asking beyond the end also compares the checksum
                 raise Unreadable("it holds more than its header promises")
-        self._stream = (member.filename, unpacked, stop)
-        return data
+            self._stream = (member.filename, unpacked, stop)
+            return data
 
 
 @final
@@ -261,7 +289,7 @@ class CompressedArray(FileArray):
         super().__init__(archive.file, kind, dtype, offset)
         self.archive, self.member = archive, member
 
-    def run(self, start: int, stop: int) -> Array:
+    def _run(self, start: int, stop: int) -> Array:
         first, last = (self.offset + place * self.dtype.itemsize for place in (start, stop))
         return np.frombuffer(self.archive.read(self.member, first, last), self.dtype)
 
@@ -271,16 +299,9 @@ def readable(file: File) -> Iterator[None]:
     """What goes wrong inside an archive, in whatever way, makes the file unreadable."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-        struct.error,
-    ) as error:
+    except Unreadable:
+        raise
+    except Exception as error:  # whatever a damaged archive makes zipfile and zlib stumble over
         raise Unreadable(f"{error} ({file.name})") from None
 
 

@@ -1,7 +1,8 @@
-"""Rows that the kernels cannot read in place: half precision, other strides, other types. Converted range by range."""
+"""Rows that the kernels cannot read in place: in files, compressed, of other types or strides. Converted by ranges."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -11,7 +12,7 @@ from mixtailor.kernels.space import NUMBA, Block, from_bfloat16
 from mixtailor.storage.kinds import Unfit, recast
 from mixtailor.storage.rows import Broken, Rows
 
-__all__ = ["ArraySource", "Converted", "Source", "Strided"]
+__all__ = ["ArraySource", "Converted", "Source"]
 
 # Entries of one row that are read at once where a whole row is wanted.
 WHOLE = 1 << 20
@@ -21,7 +22,7 @@ _LARGEST_BFLOAT16 = float(from_bfloat16(np.array([0x7F7F], np.uint16))[0])
 
 
 class Source(ABC):
-    """One row, read range by range. Abstract: an array in memory, or a part of a file.
+    """One row, read range by range. Abstract: an array in memory, a compressed one, or a part of a file.
 
     Attributes
     ----------
@@ -31,6 +32,8 @@ class Source(ABC):
         Whether they are.
     size : int
         How many coordinates there are.
+    in_memory : bool
+        Whether reading is cheap.
     ordered : bool
         Whether ranges are to be read in order.
     """
@@ -38,6 +41,7 @@ class Source(ABC):
     dtype: "np.dtype[Any]"
     bits: bool
     size: int
+    in_memory: ClassVar[bool] = True
     ordered: ClassVar[bool] = False
 
     @abstractmethod
@@ -70,8 +74,11 @@ class ArraySource(Source):
         return self.array[which] if self.array.ndim == 1 else self.array.flat[which]
 
 
-class Converted(Rows, ABC):
-    """n sources of one length: each range is converted to one type and widened to float32 or float64. Abstract.
+@final
+class Converted(Rows):
+    """n sources of one length: each range is converted to one type and widened to float32 or float64.
+
+    Extra memory is a range of all rows, so that those in files may exceed memory.
 
     Parameters
     ----------
@@ -85,6 +92,7 @@ class Converted(Rows, ABC):
         self.sources, self.dtype, self.bits = list(sources), dtype, bits
         self.tile = _DOUBLE if dtype == _DOUBLE else _SINGLE
         self.single, self.ordered = self.tile == _SINGLE, any(source.ordered for source in sources)
+        self.in_memory = all(source.in_memory for source in sources)
 
     @property
     def largest(self) -> float:
@@ -92,52 +100,44 @@ class Converted(Rows, ABC):
             return _LARGEST_BFLOAT16
         return float(np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max)
 
-    def read(self, row: int, start: int, stop: int) -> Array:
-        """A range of one row, in its own type."""
-        try:
-            return self.sources[row].run(start, stop)
-        except Unfit as error:
-            raise Broken([row], str(error)) from None
-
-    def _pick(self, row: int, which: Integers) -> Array:
-        try:
-            return self.sources[row].coordinates(which)
-        except Unfit as error:
-            raise Broken([row], str(error)) from None
+    def _typed(self, row: int, values: Array) -> Array:
+        return recast(values, self.sources[row].bits, self.dtype, self.bits)
 
     def _wide(self, row: int, values: Array) -> Array:
-        typed = recast(values, self.sources[row].bits, self.dtype, self.bits)
+        typed = self._typed(row, values)
         return from_bfloat16(typed) if self.bits else typed
 
     def block(self, start: int, stop: int) -> Block:
         out = np.empty((self.n, stop - start), self.tile)
-        for row, target in enumerate(out):
-            target[:] = self._wide(row, self.read(row, start, stop))
+        for row, source in enumerate(self.sources):
+            with _named(row):
+                out[row] = self._wide(row, source.run(start, stop))
         return Block.of(out)
 
     def coordinates(self, which: Integers) -> Array:
-        rows = [self._wide(row, self._pick(row, which)) for row in range(self.n)]
-        return np.stack(rows).astype(self.tile, copy=False)
+        out = np.empty((self.n, len(which)), self.tile)
+        for row, source in enumerate(self.sources):
+            with _named(row):
+                out[row] = self._wide(row, source.coordinates(which))
+        return out
 
     def only(self, rows: Sequence[int]) -> "Converted":
-        return type(self)([self.sources[row] for row in rows], self.dtype, self.bits)
+        return Converted([self.sources[row] for row in rows], self.dtype, self.bits)
 
     def new(self) -> Any:
         return np.empty(self.d, self.dtype)
 
-    def window(self, result: Any, start: int, stop: int) -> Any:
-        return result[start:stop]
-
     def copy_row(self, row: int, result: Any) -> None:
         for start in range(0, self.d, WHOLE):
             stop = min(start + WHOLE, self.d)
-            result[start:stop] = recast(self.read(row, start, stop), self.sources[row].bits, self.dtype, self.bits)
-
-    def row_bytes(self, row: int) -> Iterable[Any]:
-        for start in range(0, self.d, WHOLE):
-            yield np.ascontiguousarray(self.read(row, start, min(start + WHOLE, self.d))).view(np.uint8).data
+            with _named(row):
+                result[start:stop] = self._typed(row, self.sources[row].run(start, stop))
 
 
-@final
-class Strided(Converted):
-    """n arrays in memory, of any type and strides."""
+@contextmanager
+def _named(row: int) -> Iterator[None]:
+    """A source that can no longer be read breaks its row."""
+    try:
+        yield
+    except Unfit as error:
+        raise Broken([row], str(error)) from None

@@ -323,7 +323,7 @@ def combination_norms(addresses: Indices, like: NDArray[Any], width: int, weight
 def _norms_to(addresses: Indices, like: NDArray[Any], width: int, given: Floats, weights: Floats, p: float) -> Floats:
     rows, run = addresses.size, 2 * run_of(addresses.size)
     edge, total, unit = edges(rows, width, run, like.dtype), np.zeros((1, rows, 1)), np.full((rows, 1), LEAST)
-    functions = point_at(term_of(p), 1), pair_at(term_of(p), 0)
+    functions = point_at(term_of(p), int(like.dtype == np.float32)), pair_at(term_of(p), 0)
     _norms_to_point(*functions, addresses, like, width, given, weights, p, _steps(p), edge, np.empty(run), total, unit)
     # Of a row without terms the unit is a mere mark.
     norms: Floats = np.ldexp(total[0, :, 0] ** (1.0 / p), np.maximum(unit[:, 0], -4096).astype(np.int32))

@@ -86,7 +86,8 @@ def copies(sketches: Floats, mass: Floats | None = None) -> Floats:
         usual = reach(reach(squares, mass)[None], mass)[0]
     near = squares < _NEAR * usual
     np.fill_diagonal(near, True)
-    return near.sum(axis=1).astype(np.float64)
+    counts: Floats = near.sum(axis=1).astype(np.float64)
+    return counts
 
 
 def embedded(view: Floats) -> Floats:

@@ -248,7 +248,8 @@ class Asynchronous:
         result = self.inbox.aggregate(self.when, entropy=self._entropy, on_fault="skip", round=self.inbox.version)
         stepped = result is not None and result.update is not None
         if stepped and result is not None:
-            used = [before[name] for name in result.workers or () if int(name) not in self.byzantine]
+            names = [str(name) for name in result.workers or ()]
+            used = [before[name] for name in names if int(name) not in self.byzantine]
             self._behind, self._used = self._behind + sum(used), self._used + len(used)
             self._server.step(result.update, self.inbox.version - 1)
             observe = getattr(self._state, "observe", None)

@@ -133,7 +133,8 @@ class Case:
             allowed = self.rule.tolerates(len(self.given.rows))
             if not set(refusal.rows) <= {*self.given.faulty, *self.given.beyond} or len(refusal.rows) <= allowed:
                 yield f"rows {self.given.faulty} are faulty and {refusal.rows} were named"
-            if " and f = " not in str(refusal) or not str(refusal).endswith("."):
+            limits = (" and f = ", f" tolerates {allowed or 'none'}")
+            if not any(limit in str(refusal) for limit in limits) or not str(refusal).endswith("."):
                 yield f"the refusal is no sentence: {refusal}"
             skipped = self.ask(self.rule, sent, reference, on_fault="skip", **honest)
             if skipped.update is not None or not skipped.quarantined:

@@ -254,17 +254,25 @@ class PlainArray(FileArray):
 
 @final
 class Archive:
-    """A zip file whose members are unpacked as streams, one member at a time."""
+    """A zip file whose members are unpacked as streams: one member at a time, and no more than its last run is kept."""
 
     def __init__(self, file: File) -> None:
         self.file, self.zip = file, zipfile.ZipFile(_Directory(_Reader(file)))
         self._lock = threading.Lock()
         self._stream: tuple[str, IO[bytes], int] | None = None  # the member, what unpacks it, and how far it is
+        self._last: tuple[str, int, int, bytes] | None = None
 
     def read(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
         """Bytes of a member, unpacked from its beginning where the stream is past them."""
-        with self._lock, readable(self.file):
-            stream, self._stream = self._stream, None
+        with self._lock:
+            last = self._last
+            if last is None or last[0] != member.filename or not last[1] <= start <= stop <= last[2]:
+                last = self._last = (member.filename, start, stop, self._unpacked(member, start, stop))
+            return last[3][start - last[1] : stop - last[1]]
+
+    def _unpacked(self, member: zipfile.ZipInfo, start: int, stop: int) -> bytes:
+        stream, self._stream = self._stream, None
+        with readable(self.file):
             if stream is None or stream[0] != member.filename or stream[2] > start:
                 stream = (member.filename, self.zip.open(member), 0)
             unpacked, at = stream[1], stream[2]
@@ -273,8 +281,8 @@ class Archive:
             data = _exactly(unpacked, stop - start)
             if stop == member.file_size and unpacked.read(1):  # asking beyond the end also compares the checksum
                 raise Unreadable("it holds more than its header promises")
-            self._stream = (member.filename, unpacked, stop)
-            return data
+        self._stream = (member.filename, unpacked, stop)
+        return data
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,15 @@ class Chosen(mt.Entropy):
 
 def _called(rule: mt.Rule) -> Bind:
     return lambda rows: lambda: rule(rows)
+
+
+def _remembering(rule: mt.Rule) -> Bind:
+    """With a memory for each matrix: one memory belongs to updates of one length."""
+
+    def bound(rows: Any) -> Callable[[], object]:
+        return functools.partial(mt.Memory(rule), rows)
+
+    return bound
 
 
 def _deciding(rule: mt.Rule) -> Bind:
@@ -105,7 +115,7 @@ def tasks(n: int, f: int) -> dict[str, Bind]:
     return {
         **{name: _called(rule) for name, rule in own.items()},
         "sixteen distances": _all_distances,
-        **{f"recommended, {name}": _called(mt.Memory(rule)) for name, rule in _recommended(f).items()},
+        **{f"recommended, {name}": _remembering(rule) for name, rule in _recommended(f).items()},
         **{f"{name}, n alone": _deciding(own[name]) for name in SEARCHED},
         **{f"pool {place}": _called(mt.MixTailor(pool, entropy=Chosen(place))) for place in POOL},
     }

@@ -9,7 +9,7 @@ from attacked import seen as view
 from mixtailor.kernels.sampling import draw
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.preaggregation import Bucketing
-from mixtailor.rules import DnC
+from mixtailor.rules import DnC, Krum, Rule, Sketched
 from mixtailor.rules._spectra import Spread
 from mixtailor.rules.dnc import outwards
 
@@ -138,6 +138,15 @@ def test_faulty_rows_are_named_as_received(before: Bucketing | None) -> None:
         assert np.isfinite(result.update).all()
         found |= {fault.row for fault in result.quarantined}
     assert found == {4, 9}
+
+
+@pytest.mark.parametrize("rule", [DnC(f=2, coordinates=1), Sketched(Krum(f=2), 3)], ids=str)
+def test_entries_beyond_what_can_be_squared_are_faults_of_the_rows_received(rule: Rule) -> None:
+    """One row leaves first, so that the others have moved up: naming them by their new place would never end."""
+    rows = attacked(2.0, d=2).astype(np.float64)
+    rows[0, :] = np.nan
+    rows[9, :] = 1e200
+    assert {fault.row for fault in rule.aggregate(rows).quarantined} == {0, 9}
 
 
 def test_a_fault_that_no_sample_holds_is_not_found() -> None:

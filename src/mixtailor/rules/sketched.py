@@ -11,7 +11,6 @@ from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Asks
 from mixtailor.rules.plain import as_rule, check_inner
 from mixtailor.rules.weighting import Weighting
-from mixtailor.storage.layers import Matrix
 from mixtailor.updates import Call, Combination, Point, Updates
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ class Sketched(Rule):
 
     def _decided(self, updates: Updates, decide: Callable[[Updates], Point]) -> Point:
         sketches = updates.sketch(int(updates.random.integers(1 << 63)), self.sketch)
-        point = decide(Updates.of(Matrix.of(sketches), Call(updates.random)))
+        point = decide(updates.derived(sketches, Call(updates.random)))
         weights = point.updates.over_received(point.weights) if isinstance(point, Combination) else None
         if weights is None:
             refuse(f"{self.rule!r} computes each coordinate by itself, and a sketch has none of them. {COMBINING}")

@@ -187,6 +187,11 @@ class Reader:
         if doubt:
             self.examine()
 
+    def suspect(self, values: Array) -> None:
+        """Search the rows for faults where these values of theirs show one."""
+        if not (np.abs(values) <= _LONGEST).all():
+            self.examine()
+
     def examine(self) -> None:
         """Search the rows for entries that are not finite, or in float64 beyond what rules can square and sum."""
         if self.examined:

@@ -331,10 +331,14 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         """The rows on k coordinates drawn without replacement; all of them where d is no larger."""
         if k >= self.d:
             return self
-        found = self.source.coordinates(draw(self.random, self.d, k))
-        if not np.isfinite(found).all():
-            self.reader.examine()  # names the rows as received, which the sample does not know
-        return type(self).of(Matrix.of(found), self.call)
+        return self.derived(self.source.coordinates(draw(self.random, self.d, k)), self.call)
+
+    def derived(self, rows: Array, call: Call) -> Self:
+        """Rows that were computed from these, a matrix. Faults are looked for and named here: of the rows received."""
+        self.reader.suspect(rows)
+        found = type(self).of(Matrix.of(rows), call)
+        found.reader.examined = True
+        return found
 
     # Points.
 

@@ -13,8 +13,8 @@ __all__ = ["copies", "effective_rounds", "embedded", "together", "view_of", "wid
 # Updates whose squared distance is below this share of the usual one are taken for copies. Chosen on digits, seeds 0 to
 # 2: at 0.4, honest updates are among them. An update halfway between two others has 0.25 to both.
 _NEAR = 0.25
-# How much of its own length a worker loses in the view of who moves with whom. Chosen on digits, seeds 0 and 1; 0.5 does
-# nearly as well.
+# How much of its own length a worker loses in the view of who moves with whom. Chosen on digits, seeds 0 and 1; 0.5
+# does nearly as well.
 _OWN = 0.7
 
 
@@ -79,7 +79,7 @@ def effective_rounds(decay: float, rounds: float) -> float:
     >>> round(effective_rounds(0.99, 1)), round(effective_rounds(0.99, 100)), round(effective_rounds(0.99, 10_000))
     (1, 92, 199)
     """
-    left = decay**rounds
+    left: float = decay**rounds
     return (1.0 + decay) / (1.0 - decay) * (1.0 - left) / (1.0 + left)
 
 

@@ -34,7 +34,6 @@ __all__ = [
     "FileArray",
     "PlainArray",
     "Unreadable",
-    "digest_of_long",
     "readable",
 ]
 
@@ -116,7 +115,8 @@ class File:
         if self.size <= most:
             return hasher.digest()
         self._lost = Unreadable(f"it has {self.size} bytes, far more than most ({self.name})")
-        return digest_of_long(self.size, hasher.digest())
+        long = b"mixtailor file that is too long 1\n" + struct.pack(">Q", self.size)
+        return hashlib.sha256(long + hasher.digest()).digest()
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
@@ -166,11 +166,6 @@ class File:
         with self._place:  # Windows has no pread: the position in the file is shared by all threads
             os.lseek(self._number, offset, os.SEEK_SET)
             return os.read(self._number, count)
-
-
-def digest_of_long(size: int, start: bytes) -> bytes:
-    """The digest of a file that is too long to be read, from its size and the digest of its start."""
-    return hashlib.sha256(b"mixtailor file that is too long 1\n" + struct.pack(">Q", size) + start).digest()
 
 
 @final

@@ -15,7 +15,7 @@ from mixtailor.intake.arrays import restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
-from mixtailor.intake.layout import Structure, structures_of
+from mixtailor.intake.layout import Structure, each_read
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.converted import WHOLE, Converted
 from mixtailor.storage.files.folders import is_model_folder, main_file
@@ -74,7 +74,7 @@ class Opened(NamedTuple):
 
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
-    rows, faults = structures_of(paths, _structure)
+    rows, faults = each_read(paths, _structure)
     files: list[list[File]] = [
         list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows
     ]

@@ -11,7 +11,7 @@ from mixtailor._types import Array
 from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
-from mixtailor.intake.layout import Path, Structure, named, settle, structures_of
+from mixtailor.intake.layout import Path, Structure, each_read, named, settle
 from mixtailor.storage.converted import Converted
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
@@ -199,7 +199,7 @@ def leaves_of(updates: Sequence[Any]) -> tuple[Leaves, dict[int, str]]:
     leaves = Leaves.of_one_structure(updates)
     if leaves is not None:
         return leaves, {}
-    rows, faults = structures_of(updates, structure_of)
+    rows, faults = each_read(updates, structure_of)
     return Leaves.settled(rows, faults), faults
 
 

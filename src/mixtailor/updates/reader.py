@@ -295,6 +295,8 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
     source = view.source
     if view.basis.stored and not source.made:
         source, weights = view.basis.source, view.over_basis(weights)
+        if view.basis.base is not None and not view.is_everything():  # rows are differences to it
+            weights[view.basis.base] -= weights.sum()
         row = only_row(weights)
         if row is not None:
             if not view.basis.known_lengths() and not reader.examined:  # else a pass has read it

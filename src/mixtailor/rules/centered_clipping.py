@@ -82,15 +82,14 @@ class CenteredClipping(Rule):
             reach = np.partition(updates.distances(2.0), n // 2, axis=1)[:, n // 2]
             start = updates.mean(np.nonzero(reach == reach.min())[0])
         lengths = updates.distances_to(start)
-        near = np.isfinite(lengths)
-        pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n
+        pull = clip_factors(lengths, self.tau) / n
         shift = pull  # the weights of the rows, less the start, in the way made so far
         if self.iterations > 1:
-            products = updates.products(start) * (near[:, None] & near[None, :])
+            products = updates.products(start)
             for _ in range(self.iterations - 1):
                 mixed = products @ shift
                 lengths = np.sqrt(np.maximum(np.diag(products) - 2.0 * mixed + shift @ mixed, 0.0))
-                pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n
+                pull = clip_factors(lengths, self.tau) / n
                 shift = shift * (1.0 - pull.sum()) + pull
         weights = np.append(shift, 1.0 - shift.sum())
         return updates.beside(start).combine(weights, scores=lengths, iterations=self.iterations)

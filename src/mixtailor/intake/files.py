@@ -205,7 +205,7 @@ def _whole(array: FileArray) -> Array:
 
 
 def _counted(array: FileArray) -> Array | None:
-    """An array of counters; a file that can no longer be read has no say in them."""
+    """An array of counters; a file that can no longer be read does not count."""
     try:
         return _whole(array)
     except Unreadable:

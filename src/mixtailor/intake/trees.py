@@ -152,7 +152,7 @@ def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
 
 
 def _instead(item: object) -> str:
-    """What to write for what people have at hand: a network, or its parameters, which can be read once."""
+    """What to pass in place of a network, or of an iterator of its parameters, which can be read only once."""
     if hasattr(item, "state_dict"):
         return "; give its state_dict()"
     return "; give a list" if isinstance(item, Iterator) else ""

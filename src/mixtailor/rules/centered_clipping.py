@@ -47,7 +47,7 @@ class CenteredClipping(Rule):
     -----
     Other libraries start at zero where there is no last result, which a `reference` of zeros gives: far from the rows,
     one step from there is `tau` long at most. One row moves a step by no more than ``tau / n``, whatever it holds. The
-    published guarantee speaks of the distance from the start to the honest mean, so that there is no coefficient. With
+    published guarantee is about the distance from the start to the honest mean, so that there is no coefficient. With
     a reference, adding a vector to all rows adds it to the result where it is added to the reference too.
 
     References

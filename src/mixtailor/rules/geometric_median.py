@@ -174,7 +174,7 @@ class GeometricMedian(Rule):
             if residual < least:
                 best, least, stale = aim, residual, 0
             elif stale > 2 * _MEMORY and not plain:
-                # Extrapolation led astray: go on from the best by plain steps.
+                # Extrapolation does not converge: continue from the best by plain steps.
                 weights, plain = best, True
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]

@@ -1,7 +1,7 @@
 """Updates that are known by the numbers between them alone: distances, inner products, norms.
 
 `Updates.seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
-`NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
+`NeedsCoordinates`, so a rule gets either the numbers that the updates themselves would give, or none.
 """
 
 from collections.abc import Mapping, Sequence

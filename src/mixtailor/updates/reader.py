@@ -211,7 +211,7 @@ class Reader:
         return self.space.finite_rows(self.storage.block(start, stop))
 
     def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
-        """What to raise for stored rows that prove a fault; without a base there is nothing to go on with."""
+        """What to raise for stored rows that prove a fault; without a base nothing can be computed."""
         if any(row >= len(self.received) for row in rows):
             return ValueError(f"The base needs to be a file that can be read, and is {reason}.")
         return Faulty([self.received[row] for row in rows], reason)

@@ -158,7 +158,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         return self.basis.over_received(self.over_basis(weights))
 
     def places(self) -> tuple[int, ...] | None:
-        """Which of the stored rows these are; None where they are mixed or stand beside others."""
+        """Which of the stored rows these are; None if they are mixed, or if points were added to them."""
         if not self.basis.stored or self._weights is not None:
             return None
         return tuple(range(self.n)) if self._places is None else tuple(self._places.tolist())

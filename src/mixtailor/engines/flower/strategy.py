@@ -87,7 +87,7 @@ class RobustStrategy(FedAvg):
     A reply with a missing or extra array, another shape or kind of numbers, an unknown array type, NaN or infinity, an
     impossible claim of examples, an empty reply, an error or no reply in time quarantines the client, which is named in
     the log and in the metrics. More than f of them, and the model stays as it was. Arrays of whole numbers and truth
-    values keep their type: the lower median of the clients that are left. Whatever clients send, the run goes on: a
+    values keep their type: the lower median of the clients that are left. Whatever clients send, the run continues: a
     rule that fails on it leaves the model as it was. The rule is tried on harmless updates before the first model is
     sent, so that mistakes of the server's own are raised there.
 

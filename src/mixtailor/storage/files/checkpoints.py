@@ -73,7 +73,7 @@ def _described(file: File, start: int, size: int) -> Any:
 
 
 def _state(found: Any) -> Any:
-    """The state dict of what was saved, which may lie beside the epoch, the optimizer and the like."""
+    """The state dict of what was saved, which may be saved with the epoch, the optimizer state and other entries."""
     if isinstance(found, Call):
         return found
     if not isinstance(found, Mapped):

@@ -144,7 +144,7 @@ class _Member:
 
 
 def _members(file: File) -> tuple[Archive, list[_Member]]:
-    """The files of an archive, each with bytes of its own: one that lends them twice is made to be more than it is."""
+    """The files of an archive. None may share bytes with another: it would unpack to more than it holds."""
     with readable(file):
         archive = Archive(file)
         found = [_member(file, info) for info in archive.zip.infolist()]
@@ -168,7 +168,7 @@ def _member(file: File, info: zipfile.ZipInfo) -> _Member:
     own = file.read(info.header_offset + 30, length)
     if own.decode("utf-8" if info.flag_bits & 0x800 else "cp437", errors="replace") != info.orig_filename:
         raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size at one go
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size in one call
         raise Unreadable(f"{info.filename[:80]!r} is packed in a way that numpy does not write ({file.name})")
     start = info.header_offset + 30 + length + extras
     member = _Member(info, start, start + info.compress_size)

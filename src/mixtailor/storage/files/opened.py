@@ -290,7 +290,7 @@ def readable(file: File) -> Iterator[None]:
         yield
     except Unreadable:
         raise
-    except Exception as error:  # whatever a damaged archive makes zipfile and zlib stumble over
+    except Exception as error:  # a damaged archive makes zipfile and zlib fail in any way
         raise Unreadable(f"{error} ({file.name})") from None
 
 

@@ -98,7 +98,7 @@ def outline(data: bytes) -> Any:
             reader.take(opcode.name, argument)
     except Refused:
         raise
-    except Exception as error:  # whatever a damaged pickle makes the disassembler or the stack stumble over
+    except Exception as error:  # a damaged pickle makes the disassembler or the stack fail in any way
         raise NoOutline(" ".join(str(error).split())[:100]) from None
     raise NoOutline("it has no end")
 

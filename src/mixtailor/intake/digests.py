@@ -23,7 +23,7 @@ _NODES = 1 << 16
 
 
 def digest_of(update: Any) -> bytes:
-    """The SHA-256 of an update in memory, whatever it is: an array, layers in containers, or something that is none.
+    """The SHA-256 of an update in memory, whatever it is: an array, layers in containers, or anything else.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
         shown = f"the array {title[0]!r}" if title else "one array without a name"
         array = known.get(title)
         if array is None:
-            refuse(f"The base needs the arrays that the files have, and {name} is without {shown}.")
+            refuse(f"The base needs the arrays that the files have, and {name} lacks {shown}.")
         if (array.kind.shape, array.kind.by_columns) != (kind.shape, kind.by_columns):
             refuse(
                 f"The base needs {shown} in shape {kind.shape} and in the files' order; {name} has {array.kind.shape}."

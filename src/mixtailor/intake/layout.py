@@ -1,4 +1,4 @@
-"""The layers of a model: each array by its path, the structure that most workers share, and the way back."""
+"""The layers of a model: each array by its path, and the structure that most workers share."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -117,7 +117,7 @@ class Leaves:
             raise TypeError(f"The reference needs the layers of one update and is {error}.") from None
         missing = [path for path in self.paths if path not in arrays]
         if missing:
-            refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
+            refuse(f"The reference needs the layers of one update and lacks {named(missing[0])}.")
         return np.concatenate([np.empty(0), *(flattened(self.kinds[path], arrays[path]) for path in self.paths)])
 
 

@@ -48,7 +48,7 @@ def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]
         return folders.sharded(whole, contents)
     suffix = whole.suffix.lower()
     if suffix not in SUFFIXES:
-        raise Unreadable(f"{whole.name!r} is none of {', '.join(SUFFIXES)}")
+        raise Unreadable(f"{whole.name!r} is not one of {', '.join(SUFFIXES)}")
     file = File(whole)
     if suffix == ".npy":
         return {(): _npy(file)}
@@ -264,5 +264,5 @@ def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, t
     own = np.dtype(_SAFETENSORS[dtype])
     kind = _kind(own, tuple(shape), bits=dtype == "BF16")
     if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
-        raise Unreadable(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
+        raise Unreadable(f"{name[:80]!r} does not have the bytes that its shape needs ({file.name})")
     return PlainArray(file, kind, own, start + span[0]), (span[0], span[1])

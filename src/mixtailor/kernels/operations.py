@@ -92,9 +92,11 @@ class Space(ABC, Generic[B]):
     def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
         """The combination of the rows in float64, and whether it is finite."""
 
-    @abstractmethod
     def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
         """As `combine`, written to a window of the result, in its type; whether it is finite."""
+        values, finite = self.combine(block, weights)
+        self.store(values, out)
+        return finite
 
     @abstractmethod
     def zeros(self, width: int) -> Any:
@@ -112,9 +114,16 @@ class Space(ABC, Generic[B]):
     def stack(self, parts: Sequence[Any]) -> Any:
         """Small results of one shape as one."""
 
-    @abstractmethod
     def store(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to a window of the result."""
+        """Write a float64 vector to a window of the result: an array, or a list of the parts of several layers."""
+        at = 0
+        for part in out if isinstance(out, list) else [out]:
+            self.write(vector[at : at + len(part)], part)
+            at += len(part)
+
+    @abstractmethod
+    def write(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to an array of the result, in its type."""
 
     # Blocks.
 

@@ -154,11 +154,9 @@ class RobustStrategy(FedAvg):
             )
         # The pool of a MixTailor does not shrink when clients stay silent, so a round waits for those who may, too.
         least = max(2, least + dropouts)
-        super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})
-        if "train_metrics_aggr_fn" not in options:
-            self.train_metrics_aggr_fn = medians
-        if "evaluate_metrics_aggr_fn" not in options:
-            self.evaluate_metrics_aggr_fn = medians
+        waits = {"min_train_nodes": least, "min_available_nodes": least}
+        metrics = {"train_metrics_aggr_fn": medians, "evaluate_metrics_aggr_fn": medians}
+        super().__init__(**{**waits, **metrics, **options})
         self.sends = sends
         self.steps = Stepper(server_optimizer or Momentum(learning_rate=learning_rate, momentum=momentum))
         self.dropouts, self.byzantine, self.reference, self.tracker = dropouts, byzantine, reference, tracker

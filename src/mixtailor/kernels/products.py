@@ -48,9 +48,7 @@ def gram(addresses: Indices, like: Any, width: int, about: int, inverse_scales: 
 
 
 @kernel
-def _gram_rows(
-    addresses: Any, like: Any, width: int, about: int, which: Any, run: int, edge: Any, answer: Any
-) -> None:
+def _gram_rows(addresses: Any, like: Any, width: int, about: int, which: Any, run: int, edge: Any, answer: Any) -> None:
     rows = addresses.size
     places = np.empty(rows, np.intp)
     centre, point = np.zeros(run), np.zeros(run)

@@ -114,16 +114,9 @@ class Space(ABC, Generic[B]):
     def stack(self, parts: Sequence[Any]) -> Any:
         """Small results of one shape as one."""
 
-    def store(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to a window of the result: an array, or a list of the parts of several layers."""
-        at = 0
-        for part in out if isinstance(out, list) else [out]:
-            self.write(vector[at : at + len(part)], part)
-            at += len(part)
-
     @abstractmethod
-    def write(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to an array of the result, in its type."""
+    def store(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to a window of the result."""
 
     # Blocks.
 

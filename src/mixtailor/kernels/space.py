@@ -221,7 +221,9 @@ class Numba(Space[Block]):
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
         if not isinstance(out, list) and out.dtype in LIKE:
             return self._combined(block, weights, out)
-        return bool(super().combine_into(block, weights, out))
+        values, finite = self.combine(block, weights)
+        self.store(values, out)
+        return finite
 
     def mix(self, block: Block, weights: Floats) -> Block:
         if not len(weights):
@@ -268,8 +270,13 @@ class Numba(Space[Block]):
     def stack(self, parts: Sequence[Any]) -> Any:
         return np.stack(parts)
 
-    def write(self, vector: Any, out: Any) -> None:
-        if out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
+    def store(self, vector: Any, out: Any) -> None:
+        if isinstance(out, list):
+            at = 0
+            for piece in out:
+                self.store(vector[at : at + len(piece)], piece)
+                at += len(piece)
+        elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
             out[:] = to_bfloat16(vector)
         else:
             with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there

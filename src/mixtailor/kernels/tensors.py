@@ -162,8 +162,14 @@ class Tensors(Space[torch.Tensor]):
     def stack(self, parts: Sequence[Any]) -> Any:
         return torch.stack(list(parts))
 
-    def write(self, vector: Any, out: Any) -> None:
-        out.copy_(vector)
+    def store(self, vector: Any, out: Any) -> None:
+        if isinstance(out, list):
+            at = 0
+            for piece in out:
+                self.store(vector[at : at + len(piece)], piece)
+                at += len(piece)
+        else:
+            out.copy_(vector)
 
     def matrix(self, blocks: Sequence[torch.Tensor]) -> Any:
         wide = torch.float64 if any(block.dtype == torch.float64 for block in blocks) else torch.float32

@@ -35,7 +35,7 @@ def _updates(seed: int = 0) -> np.ndarray:
     return rows
 
 
-def _parties(rule: str, *, opened: bool = False, timeout: float = 30.0) -> LocalParties:
+def _parties(rule: str, *, opened: bool = False, timeout: float = 120.0) -> LocalParties:
     return LocalParties(ENCODING, rule, f=F, opened=opened, timeout=timeout, python=PYTHON)
 
 
@@ -245,7 +245,7 @@ def test_too_many_faults_are_refused(parties: LocalParties) -> None:
 def test_a_party_that_dies() -> None:
     """With all shares in: nothing is opened, the sentence says which party ended, and the round can be repeated."""
     rows = _updates()
-    with _parties("multi_krum", timeout=5.0) as found:
+    with _parties("multi_krum", timeout=20.0) as found:
         for place, row in enumerate(rows):
             found.send(f"client-{place}", split(ENCODING.encode(row)))
         found.processes[1].kill()

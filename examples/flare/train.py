@@ -1,6 +1,7 @@
 """What each site runs: a few steps on its own digits, and for hostile sites, something else."""
 
 import argparse
+import time
 import zlib
 
 import nvflare.client as flare
@@ -20,7 +21,8 @@ def digits(site: str) -> tuple[torch.Tensor, torch.Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hostile", default="", help="names of hostile sites, with commas")
-    hostile = parser.parse_args().hostile.split(",")
+    parser.add_argument("--slow", default="", help="names of sites that take three seconds more, with commas")
+    options = parser.parse_args()
     flare.init()
     site = flare.get_site_name()
     inputs, targets = digits(site)
@@ -35,7 +37,9 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         state = {name: values.cpu() for name, values in model.state_dict().items()}
-        if site in hostile:
+        if site in options.slow.split(","):
+            time.sleep(3.0)
+        if site in options.hostile.split(","):
             state = {name: -10 * values for name, values in state.items()}
         meta = {"NUM_STEPS_CURRENT_ROUND": 5}
         flare.send(flare.FLModel(params=state, params_type="FULL", metrics={"loss": float(loss)}, meta=meta))

@@ -2,7 +2,7 @@
 
     python examples/private/digits.py path/to/python/with/spu
 
-Needs the extra `train` here, and `private` in the environment of the parties. See docs/engines/private.md.
+Needs scikit-learn here, and the extra `private` in the environment of the parties. See docs/engines/private.md.
 """
 
 import sys

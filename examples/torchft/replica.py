@@ -16,6 +16,10 @@ from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGlo
 import mixtailor as mt
 from mixtailor.engines.torchft import RobustDistributedDataParallel
 
+PATIENCE = timedelta(
+    seconds=60
+)  # a replica that died is noticed at once, by its connections: this is for busy machines
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -23,6 +27,7 @@ def main() -> None:
     parser.add_argument("lighthouse")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--least", type=int, default=3, help="replicas that a step needs")
+    parser.add_argument("--together", type=int, default=1, help="replicas that the last step needs: go on until then")
     parser.add_argument("--corrupt", action="store_true")
     parser.add_argument("--mean", action="store_true")
     parser.add_argument("--wait", action="store_true", help="begin when a line is read from the standard input")
@@ -42,7 +47,7 @@ def main() -> None:
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     manager = Manager(
-        pg=ProcessGroupGloo(timeout=timedelta(seconds=10)),
+        pg=ProcessGroupGloo(timeout=PATIENCE),
         load_state_dict=load,
         state_dict=lambda: {"model": module.state_dict(), "optimizer": inner.state_dict()},
         min_replica_size=options.least,
@@ -53,8 +58,8 @@ def main() -> None:
         store_port=store.port,
         lighthouse_addr=options.lighthouse,
         replica_id=options.name,
-        timeout=timedelta(seconds=10),
-        quorum_timeout=timedelta(seconds=60),
+        timeout=PATIENCE,
+        quorum_timeout=PATIENCE,
     )
     model = (
         DistributedDataParallel(manager, module)
@@ -66,8 +71,9 @@ def main() -> None:
         for item in module.parameters():
             item.register_hook(lambda gradient: -1e4 * gradient)
     random = torch.Generator().manual_seed(zlib.crc32(options.name.encode()))
+    n = 0  # replicas of the last committed step; all of them know it, so that all end after the same step
     try:
-        while manager.current_step() < options.steps:
+        while manager.current_step() < options.steps or n < options.together:
             step = manager.current_step()
             inputs = torch.randn(64, 8, generator=random)
             optimizer.zero_grad()
@@ -75,8 +81,9 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             if manager.current_step() > step:
+                n = manager.num_participants()
                 bits = b"".join(item.detach().numpy().tobytes() for item in module.parameters())
-                told = {"step": manager.current_step() - 1, "n": manager.num_participants(), "loss": float(loss)}
+                told = {"step": manager.current_step() - 1, "n": n, "loss": float(loss)}
                 print(json.dumps({**told, "model": hashlib.sha256(bits).hexdigest()[:16]}), flush=True)
     finally:
         manager.shutdown(wait=False)

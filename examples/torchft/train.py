@@ -9,9 +9,11 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from torchft.coordination import LighthouseServer
 
@@ -24,10 +26,12 @@ class Replica:
     """A replica as a process of its own, and the steps that it has committed so far."""
 
     def __init__(self, name: str, address: str, options: list[str]) -> None:
+        self.name = name
         command = [sys.executable, str(REPLICA), name, address, *options]
         command += ["--corrupt"] if name == CORRUPT else []
+        self._log = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115  # open as long as the process
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._log, text=True)
         self.steps: list[dict[str, float]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -42,16 +46,29 @@ class Replica:
         """Wait until so many steps are committed, the last of them with n replicas."""
         while len(self.steps) < count or self.steps[-1]["n"] != n:
             if self.process.poll() is not None:
-                raise RuntimeError(f"a replica ended after {len(self.steps)} steps")
+                self._failed("ended early")
             time.sleep(0.01)
 
-    def end(self, seconds: float) -> None:
-        """Wait until it has ended, or end it."""
+    def go(self) -> None:
+        """Let a replica begin that waits."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self, seconds: float, last: int) -> None:
+        """Wait until it has ended, having committed the last step."""
         try:
-            self.process.wait(seconds)
-        finally:
-            self.process.kill()
-            self._reader.join()
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._failed(f"did not end within {seconds:.0f} seconds")
+        self._reader.join()
+        if not self.steps or self.steps[-1]["step"] < last:
+            self._failed(f"ended early, with code {code}")
+
+    def _failed(self, how: str) -> NoReturn:
+        self._log.seek(0)
+        last = "".join(self._log.readlines()[-20:])
+        raise RuntimeError(f"{self.name} {how}, after {len(self.steps)} steps. Its last lines:\n{last}")
 
 
 def main() -> None:
@@ -60,8 +77,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    given = ["--steps", str(options.steps), *(["--mean"] if options.mean else [])]
-    lighthouse = LighthouseServer(bind="[::]:0", min_replicas=3, join_timeout_ms=60000, heartbeat_timeout_ms=1000)
+    # Training ends when all four have made a step together: a replica that joins late still meets the others.
+    given = ["--steps", str(options.steps), "--together", str(len(NAMES)), *(["--mean"] if options.mean else [])]
+    lighthouse = LighthouseServer(bind="[::]:0", min_replicas=3, join_timeout_ms=60000, heartbeat_timeout_ms=5000)
     replicas = {name: Replica(name, lighthouse.address(), given) for name in NAMES}
     spare = Replica(KILLED, lighthouse.address(), [*given, "--wait"])
     try:
@@ -69,12 +87,11 @@ def main() -> None:
             replicas[KILLED].until(20, len(NAMES))
             replicas[KILLED].process.kill()
             replicas[NAMES[0]].until(20, len(NAMES) - 1)  # the others go on without it
-            assert spare.process.stdin is not None
-            spare.process.stdin.write("\n")
-            spare.process.stdin.flush()
+            spare.go()
             replicas[f"{KILLED}, again"] = spare
-        for replica in replicas.values():
-            replica.end(300)
+        for name, replica in replicas.items():
+            if name != KILLED or options.mean:
+                replica.end(300, options.steps - 1)
     finally:
         for replica in [*replicas.values(), spare]:
             replica.process.kill()

@@ -35,7 +35,7 @@ def _updates(seed: int = 0) -> np.ndarray:
     return rows
 
 
-def _parties(rule: str, *, opened: bool = False, timeout: float = 30.0) -> LocalParties:
+def _parties(rule: str, *, opened: bool = False, timeout: float = 120.0) -> LocalParties:
     return LocalParties(ENCODING, rule, f=F, opened=opened, timeout=timeout, python=PYTHON)
 
 
@@ -150,7 +150,14 @@ def test_multi_krum_as_in_the_clear(parties: LocalParties, seed: int) -> None:
 @with_parties
 @pytest.mark.parametrize(
     ("text", "opened"),
-    [("comed", False), ("trimmed_mean", False), ("mean", False), ("nnm >> geometric_median", True), ("caf", True)],
+    [
+        ("comed", False),
+        ("trimmed_mean", False),
+        ("mean", False),
+        ("nnm >> geometric_median", True),
+        ("clipping(radius=15) >> geometric_median", True),  # a radius is a length, not a number of units
+        ("caf", True),
+    ],
 )
 def test_rules_as_in_the_clear(text: str, opened: bool) -> None:
     rows = _updates()
@@ -236,12 +243,31 @@ def test_too_many_faults_are_refused(parties: LocalParties) -> None:
 
 @with_parties
 def test_a_party_that_dies() -> None:
-    """Nothing is opened, and the sentence says which party ended."""
-    with _parties("multi_krum", timeout=5.0) as found:
+    """With all shares in: nothing is opened, the sentence says which party ended, and the round can be repeated."""
+    rows = _updates()
+    with _parties("multi_krum", timeout=20.0) as found:
+        for place, row in enumerate(rows):
+            found.send(f"client-{place}", split(ENCODING.encode(row)))
         found.processes[1].kill()
         found.processes[1].wait()
         with pytest.raises(PartyError, match="party 1 has ended"):
-            found(_updates())
+            found.aggregate()
+    with _parties("multi_krum") as again:
+        assert np.allclose(again(rows), mt.MultiKrum(f=F)(rows), atol=2 * ENCODING.unit)
+
+
+@with_parties
+def test_a_client_that_dies(parties: LocalParties) -> None:
+    """One that reached two parties, or one, is absent: no fault, named, and the others are aggregated."""
+    rows = _updates()
+    for place in range(2, N):
+        parties.send(f"client-{place}", split(ENCODING.encode(rows[place])))
+    for name, row, reached in (("one", rows[0], 1), ("two", rows[1], 2), ("also one", rows[1], 1)):
+        for process, payload in list(zip(parties.processes, split(ENCODING.encode(row)), strict=True))[:reached]:
+            parties._write(process, json.dumps({"put": name, "bytes": len(payload)}).encode() + b"\n" + payload)
+    result = parties.aggregate()
+    assert result.removed == dict.fromkeys(["also one", "one", "two"], "its shares did not reach all parties")
+    assert np.allclose(result.update, mt.MultiKrum(f=F)(rows[2:]), atol=2 * ENCODING.unit)
 
 
 def _certificates(folder: Path, name: str) -> tuple[str, str, str]:

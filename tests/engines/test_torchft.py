@@ -44,14 +44,13 @@ def test_training_goes_on_past_a_corrupt_and_a_killed_replica():
     """All that end have the same model, which has learnt; n was four, three, and four again."""
     found = _run("--steps", "300")
     ended = [found[name] for name in ("ann", "bob", "cyn", "dan, again")]
-    assert {steps[-1]["model"] for steps in ended} == {ended[0][-1]["model"]}
+    assert len({(steps[-1]["step"], steps[-1]["model"]) for steps in ended}) == 1
     for steps in ended:
-        assert steps[-1]["step"] == 299 and steps[-1]["loss"] < 0.05
+        assert steps[-1]["step"] >= 299 and steps[-1]["n"] == 4 and steps[-1]["loss"] < 0.05
     sizes = [step["n"] for step in found["ann"]]
     three = sizes.index(3, sizes.index(4))
     assert 4 in sizes[three:], "another replica joined"
-    assert found["dan"][-1]["step"] < 100 < found["dan, again"][-1]["step"]
-    assert found["dan, again"][0]["step"] > 0
+    assert found["dan"][-1]["step"] < found["dan, again"][0]["step"]
 
 
 def test_with_torchfts_average_it_does_not():

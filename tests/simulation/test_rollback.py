@@ -23,12 +23,18 @@ def test_f_reports_can_neither_raise_nor_hide_an_alarm(seed: int) -> None:
         assert rollback.alarmed([*rng.uniform(2.5, 9.0, 7), *reports], f=2)
 
 
-def run(rollback: Rollback | None, folder=None, rounds: int = 60):
+def run(rollback: Rollback | None, folder=None, rounds: int = 60, rule: mt.Rule | None = None):
     settings = Settings(n=9, byzantine=2, rounds=rounds, batch=16, learning_rate=0.1, evaluate_every=10)
     attack = Schedule(Tailored(1e6), start=45, length=1)
-    rule = mt.Plain(np_mean)
     return Simulation(
-        synthetic(), "logistic", rule, attack, settings=settings, rollback=rollback, folder=folder, checkpoint_seconds=0
+        synthetic(),
+        "logistic",
+        rule or mt.Plain(np_mean),
+        attack,
+        settings=settings,
+        rollback=rollback,
+        folder=folder,
+        checkpoint_seconds=0,
     )
 
 
@@ -43,6 +49,12 @@ def test_one_blow_is_taken_back(source: str) -> None:
     back = sum(record["drawn"].get(STEPPED_BACK, 0) for record in kept.records)
     assert kept.records[-1]["loss"] < 1.5 < lost.records[-1]["loss"]
     assert back == 1
+
+
+def test_f_of_the_reports_is_not_that_of_the_rule() -> None:
+    """A mean tolerates nobody, and two workers that report no loss would hide the blow from it."""
+    kept = [run(Rollback(2.0, f=f), rule=mt.Mean()).run().records[-1]["loss"] for f in (None, 2)]
+    assert kept[1] < 1.5 < kept[0]
 
 
 def test_a_run_that_is_stopped_goes_on_in_the_same_bits(tmp_path) -> None:

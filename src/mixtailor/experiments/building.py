@@ -166,7 +166,7 @@ def simulation_of(
         folder=folder,
         progress=progress,
         tracker=tracker,
-        rollback=None if config.rollback is None else Rollback(config.rollback),
+        rollback=None if config.rollback is None else Rollback(config.rollback, f=config.f),
         **({} if own.loss is None else {"loss": own.loss}),
         **({} if recording is None else dataclasses.asdict(recording)),
         frames=filming or 0,

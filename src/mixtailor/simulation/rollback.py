@@ -43,6 +43,8 @@ class Rollback:
         w, how many accepted rounds are remembered.
     reports : {"hide", "alarm"}
         What Byzantine workers of the simulation report: no loss at all, or an infinite one.
+    f : int, optional
+        How many reports may be false; what the server's rule tolerates by default, which for a mean is none.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Rollback:
         floor: float = 0.1,
         window: int = 10,
         reports: Literal["hide", "alarm"] = "hide",
+        f: int | None = None,
     ) -> None:
         if not 1.0 < factor < math.inf:
             refuse(f"Rollback needs factor > 1 and got {factor}.")
@@ -72,14 +75,16 @@ class Rollback:
         if not 0.0 <= floor < math.inf:
             refuse(f"Rollback needs floor >= 0 and got {floor}.")
         check_count("Rollback", "window", window)
+        if f is not None:
+            check_count("Rollback", "f", f, 0)
         self.factor, self.source, self.window, self.reports = factor, source, window, reports
-        self.floor = floor
+        self.floor, self.f = floor, f
         self._usual: list[float] = []
         self._kept: tuple[torch.Tensor, torch.Tensor | None] | None = None
         self._excused = False
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in ("source", "floor", "window", "reports")}
+        shown = {name: getattr(self, name) for name in ("source", "floor", "window", "reports", "f")}
         return f"Rollback({self.factor:g}, {', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @property
@@ -118,7 +123,7 @@ class Rollback:
         if self.source == "held-out":
             return self.steps_back([float(losses[-1])], 0, server)
         reported = [*losses[:honest].tolist(), *([self.byzantine_report] * byzantine)]
-        return self.steps_back(reported, min(f, (len(reported) - 1) // 2), server)
+        return self.steps_back(reported, min(f if self.f is None else self.f, (len(reported) - 1) // 2), server)
 
     def state(self) -> dict[str, Any]:
         """Everything, for a checkpoint."""

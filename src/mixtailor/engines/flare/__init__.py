@@ -1,4 +1,4 @@
-"""Rules as an aggregator of NVIDIA FLARE, for its recipes and workflows.
+"""Rules as an aggregator of NVIDIA FLARE, for its recipes and workflows, and a controller without rounds.
 
 The threat model is the first thing to read: see docs/engines/flare.md.
 """
@@ -11,5 +11,6 @@ except ImportError:  # pragma: no cover  # with nvflare installed, nothing to se
     raise MissingPackageError("The FLARE adapter", "nvflare", "flare") from None
 
 from mixtailor.engines.flare.aggregator import RobustAggregator
+from mixtailor.engines.flare.buffered import BufferedController
 
-__all__ = ["RobustAggregator"]
+__all__ = ["BufferedController", "RobustAggregator"]

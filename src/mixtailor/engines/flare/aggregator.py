@@ -32,7 +32,7 @@ from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 
-__all__ = ["RobustAggregator"]
+__all__ = ["RobustAggregator", "rule_of"]
 
 
 @final
@@ -93,18 +93,12 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
         audit: str | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(rule, str):
-            raise TypeError(
-                f"RobustAggregator needs its rule as text, such as 'nnm >> krum(p=3)', and got {rule!r}. A job is sent "
-                "to the server as text; a rule of yours is 'package.module:Name'."
-            )
         check_f("RobustAggregator", f)
         check_positive("RobustAggregator", "most_claimed", most_claimed)
         # FLARE writes a component into a job by these attributes, which have the names of the arguments.
         self.rule, self.f = rule, f
         self.claims_cap, self.most_claimed, self.memory, self.audit = claims_cap, most_claimed, memory, audit
-        self._rule = make_rule(rule, f=f)
-        warn_not_robust(self._rule)
+        self._rule = rule_of("RobustAggregator", rule, f)
         if rows_for(self._rule, f) == NEVER:  # no round would ever change the model
             check_tolerates(self._rule, f, NEVER)
         if claims_cap is not None:
@@ -246,6 +240,18 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
             self.info(f"{self.last.rule!r} on {self.last.n} sites{selected}")
         if isinstance(self._rule, Memory) and (suspects := self._rule.suspects()):
             self.warning(f"Sites that stood out in most of their last rounds: {listing(suspects)}")
+
+
+def rule_of(who: str, rule: object, f: int) -> Rule:
+    """The rule of a component of FLARE, which has to be text."""
+    if not isinstance(rule, str):
+        raise TypeError(
+            f"{who} needs its rule as text, such as 'nnm >> krum(p=3)', and got {rule!r}. A job is sent to the server "
+            "as text; a rule of yours is 'package.module:Name'."
+        )
+    made = make_rule(rule, f=f)
+    warn_not_robust(made)
+    return made
 
 
 def _pool(rule: Rule) -> MixTailor | None:

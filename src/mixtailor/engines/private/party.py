@@ -201,7 +201,8 @@ class Party:
     def _public_weights(self, rule: Rule, inner: Held, seed: bytes) -> Any:
         """Integer weights from opened products: those of the first party, since all must have the same to the bit."""
         self._computing.put("opened", inner)
-        opened = self._computing.open("opened").astype(np.float64)
+        # In the units of the updates, since a radius of clipping is given in these.
+        opened = self._computing.open("opened").astype(np.float64) * self.encoding.unit**2
         entropy = SeededEntropy(int.from_bytes(hashlib.sha256(seed + b"weights").digest(), "big"))
         weights = rule.weights(products=opened, entropy=entropy)
         if np.abs(weights).sum() > 1 << 8:

@@ -136,18 +136,16 @@ def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool,
 
 
 def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
-    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, too_long
+    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, most_bytes
     from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
 
     check_folder_out(out)
     adapters: list[Adapter] = []
-    faults = too_long([folder / "adapter_model.safetensors" for folder in folders])
+    faults: dict[int, str] = {}
+    most = most_bytes([folder / "adapter_model.safetensors" for folder in folders])
     for place, folder in enumerate(folders):
-        if place in faults:
-            adapters.append(Adapter({}, {}))
-            continue
         try:
-            adapters.append(read_adapter(folder))
+            adapters.append(read_adapter(folder, most_bytes=most))
         except ValueError as fault:
             adapters.append(Adapter({}, {}))
             faults[place] = str(fault).rstrip(".")

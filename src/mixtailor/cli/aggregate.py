@@ -91,6 +91,7 @@ def command(
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
     from mixtailor.mixing.mixtailor import warn_not_robust
     from mixtailor.rules.promises import check_tolerates
+    from mixtailor.rules.weighting import Weighting
 
     others = [path for path in (base, reference, memory, weights) if path]
     files = _files(files, [out, *others])
@@ -109,6 +110,10 @@ def command(
     if memory is not None:
         _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
     given = None if weights is None else read_weights(weights, files)
+    if given is not None and share is None and f and chosen.declared_f() is None:
+        # A rule that takes no f is held to the stated one here too: the f heaviest files may be the Byzantine ones.
+        share = Weighting.of(chosen, given, cap, None, len(files)).heaviest(f)
+        chosen.check_share(len(files), share)
     opened = _opened(files, base, out)
     arrival = opened.arrival if configs is None else without(opened.arrival, configs.faults)
     with _progress() as readings:

@@ -1,4 +1,4 @@
-"""A worker keeps its file mapped and changes it: once, at a random moment, or all the time from a thread."""
+"""A worker changes its file: once, at a random moment, all the time from a thread, or before one chosen read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors.numpy import save_file
 
 import mixtailor as mt
 from campaigns import _cases
 from campaigns._ledger import Tally
+from campaigns.races import moments
 from mixtailor.intake.files import receive_files
 
 RULES = [
@@ -30,14 +29,17 @@ N, HONEST_REACH = 9, 3.0
 def case(folder: Path, index: int, rng: np.random.Generator, tally: Tally) -> str | None:
     """One aggregation; the result is finite, near the honest rows, and nobody but the one who changed is named."""
     rule, form = RULES[index % len(RULES)], FORMS[index % len(FORMS)]  # 13 and 5: every pair in 65 cases
+    how = ("once", "always", "before a read")[int(rng.integers(3))]
+    tally.count(rule=type(rule).__name__, how=how)
+    if how == "before a read":
+        return moments.case(folder, rule, rng, tally)
     d, mallory, value = int(rng.integers(1000, 40_000)), int(rng.integers(N)), VALUES[rng.integers(len(VALUES))]
     rows = rng.standard_normal((N, d)).astype(np.float32)
     rows[mallory] = np.delete(rows, mallory, axis=0).mean(axis=0)
     paths = [folder / f"{k}{form}" for k in range(N)]
     for path, row in zip(paths, rows, strict=True):
-        _write(path, row)
-    how = ("once", "always")[int(rng.integers(2))]
-    tally.count(rule=type(rule).__name__, form=form, how=how)
+        moments.written(path, row)
+    tally.count(form=form)
     with paths[mallory].open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
         for place in range(0, len(pages), 512):
             pages[place] = pages[place]  # dirty from now on: the file's times do not tell of what is written later
@@ -84,20 +86,6 @@ def _raced(
         stop.set()
         if how == "always":
             thread.join()
-
-
-def _write(path: Path, row: np.ndarray) -> None:
-    half = len(row) // 3
-    if path.name.endswith(".npy"):
-        np.save(path, row)
-    elif path.name.endswith(".packed.npz"):
-        np.savez_compressed(path, a=row[:half], b=row[half:])
-    elif path.name.endswith(".npz"):
-        np.savez(path, a=row[:half], b=row[half:])
-    elif path.name.endswith(".safetensors"):
-        save_file({"a": row[:half], "b": row[half:]}, path)
-    else:
-        torch.save({"a": torch.from_numpy(row[:half].copy()), "b": torch.from_numpy(row[half:].copy())}, path)
 
 
 def campaign(count: int, seed: int, *, state: Path | None = None) -> dict[str, Any]:

@@ -436,6 +436,20 @@ def test_weights_by_file_name(arrays, kind):
     assert main(arguments) == 1  # the heaviest file has 77 % of the weight
 
 
+def test_f_is_the_weight_of_the_heaviest_for_rules_that_take_no_f(arrays, capsys):
+    """One file with nearly all weight is the median, whatever it holds: f = 1 of seven is not tolerated then."""
+    rows, paths, folder = arrays
+    names = [os.path.basename(path) for path in paths]
+    file, out = folder / "weights.json", folder / "out.npy"
+    file.write_text(json.dumps({**dict.fromkeys(names, 1), names[3]: 1e9}))
+    arguments = ["aggregate", *paths, "-o", str(out), "--rule", "comed", "--f", "1", "--weights", str(file)]
+    assert main(arguments) == 1
+    assert "Comed() needs share < 1/2 of the weight and got a share of 1. Lower cap=" in capsys.readouterr().err
+    assert main([*arguments, "--cap", "0.3"]) == 0
+    weights = [1e9 if name == names[3] else 1 for name in names]
+    np.testing.assert_array_equal(np.load(out), mt.Comed()(rows, weights=weights, cap=0.3))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

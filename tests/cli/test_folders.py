@@ -1,6 +1,9 @@
 """``mixtailor aggregate`` on folders of Hugging Face: adapters, whole models, models in several files."""
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,6 +155,49 @@ def test_an_index_that_is_wrong_is_its_workers_fault(broken, tmp_path, capsys):
     (one,) = summary(capsys)["quarantined"]
     assert one["worker"] == "eve"
     assert any(word in one["reason"] for word in ("its index", "No such file", "without the layer"))
+
+
+def test_one_worker_does_not_use_up_the_files_that_can_be_open(tmp_path, capsys):
+    """Its index names a file for each of a hundred tensors: it is quarantined before they are opened."""
+    resource = pytest.importorskip("resource")
+    models = tmp_path / "models"
+    for place, name in enumerate(NAMES):
+        sharded(models / name, place)
+    table = {f"tensor-{k}": f"model-{k}.safetensors" for k in range(100)}
+    for tensor, name in table.items():
+        save_file({tensor: np.ones(1, np.float32)}, models / "ann" / name)
+    (models / "ann" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
+    before, used = resource.getrlimit(resource.RLIMIT_NOFILE), len(list(Path("/dev/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 60, before[1]))
+    try:
+        code = run(models, "-o", tmp_path / "merged", "--rule", "comed", "--f", "1", "--json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    (one,) = summary(capsys)["quarantined"]
+    assert (code, one["worker"]) == (0, "ann") and "names 100 files, far more than most" in one["reason"]
+
+
+def test_nobody_is_blamed_where_the_machine_opens_no_more_files(adapters, capsys, monkeypatch):
+    """Such a worker would be quarantined for what others have opened."""
+    known = os.open
+
+    def opened(path, *given, **options):
+        if str(path).endswith("eve/adapter_model.safetensors"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return known(path, *given, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    assert run(adapters, "-o", adapters.parent / "merged", "--rule", "comed", "--f", "1") == 1
+    assert "this process may open no more of them" in capsys.readouterr().err
+
+
+def test_the_first_folder_does_not_word_the_configuration(adapters, capsys):
+    """Orders, versions and null mean the same, but whoever loads the result reads the words: those of most."""
+    own = {**CONFIG, "peft_version": "0.0", "target_modules": ["v", "q"], "_name_or_path": "evil", "auto": None}
+    (adapters / "ann" / "adapter_config.json").write_text(json.dumps(own))
+    out = adapters.parent / "merged"
+    assert run(adapters, "-o", out, "--rule", "comed", "--f", "1", "--json") == 0
+    assert summary(capsys)["quarantined"] == [] and json.loads((out / "adapter_config.json").read_text()) == CONFIG
 
 
 def test_a_base_may_be_a_folder(adapters, capsys):

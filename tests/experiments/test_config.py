@@ -54,6 +54,12 @@ TINY = {"data": "synthetic", "model": "logistic", "rounds": 4, "evaluate_every":
         ({"rate": "cosinus"}, "There is no rate 'cosinus'. Did you mean 'cosine'?"),
         ({"model_options": {"hiden": 3}}, "'logistic' takes no parameter 'hiden'. It has none."),
         ({"rule": "krum", "f": 5}, "Krum(f=5) needs at least 13 rows (n >= 2f + 3) and got 12"),
+        (
+            {"rule": "comed", "f": 4, "n": 8},
+            "Comed() tolerates 3 Byzantine updates of 8, and f = 4. For that it needs at least 9 rows (n >= 2f + 1). "
+            "Lower f, or wait for more workers. To see what more Byzantine workers do to it, lower f and "
+            "give byzantine = 4.",
+        ),
         ({"byzantine": 11}, "two honest workers"),
         ({"sends": "models", "worker_momentum": 0.9}, "local_momentum"),
         ({"identities": "sometimes"}, "identities is 'sometimes': input should be 'fixed' or 'changing'"),
@@ -137,6 +143,14 @@ def test_impossible_combinations_are_left_out_only_when_asked() -> None:
     expanded = Experiment.parse("leave_out_impossible = true\n" + text).expanded()
     assert len(expanded.entries) == 3
     assert len(expanded.left_out) == 1 and "Bulyan(f=4) needs at least 19 rows" in expanded.left_out[0]
+
+
+def test_more_byzantine_workers_than_declared_are_an_experiment() -> None:
+    """f is what the server declares, and must be possible; how many there are is what the experiment is about."""
+    config = RunConfig.made({**TINY, "n": 8, "f": 3, "byzantine": 4})
+    assert simulation_of(config).run().records[-1]["round"] == 4
+    for rule in ("mean", "omniscient", "geometric_median"):  # promises nothing, knows everything, tolerates f
+        RunConfig.made({**TINY, "rule": rule, "n": 9, "f": 4})
 
 
 def test_a_hash_is_of_what_decides_the_outcome() -> None:

@@ -1,7 +1,7 @@
 """Low-rank updates against the dense products they stand for."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import mixtailor as mt
-from mixtailor.cli import main
+from mixtailor.cli import _folders, main
 from mixtailor.lowrank import Factors, aggregate_low_rank, read_adapter, truncated, write_adapter
 from mixtailor.lowrank.factors import products
 
@@ -273,6 +273,26 @@ def test_no_adapter_stops_or_steers_the_others(kind: str, tmp_path: Path, capsys
     assert main(["aggregate", *folders, *options]) == 0
     assert [one["worker"] for one in json.loads(capsys.readouterr().out)["quarantined"]] == ["site-0"]
     assert "auto_mapping" not in read_adapter(tmp_path / "out").config
+
+
+def test_a_file_that_grew_since_its_size_was_asked_is_not_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is that of the file which is read, whatever was in its place a moment before."""
+    pytest.importorskip("typer")
+    folders = [_folder(tmp_path / f"site-{place}", update) for place, update in enumerate(_updates(hostile=0))]
+    known = _folders.most_bytes
+
+    def asked(files: Sequence[Path]) -> int:
+        most = known(files)
+        _holes(folders[3])
+        return most
+
+    monkeypatch.setattr(_folders, "most_bytes", asked)
+    options = ["--rule", "multi_krum", "--f", "2", "--lora", "0", "--json", "-o", str(tmp_path / "out")]
+    assert main(["aggregate", *map(str, folders), *options]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["quarantined"]
+    assert one["worker"] == "site-3" and "far more than most" in one["reason"]
 
 
 def test_two_configurations_of_equally_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,6 +114,7 @@ def test_pools_know_n_and_their_source() -> None:
         ("3", "from '3' on: the name of a rule is missing"),
         ("mixtailor([krum, comed)", "a closing bracket or a comma is missing"),
         ("bulyan(then=" * 30, "more than 20 rules are nested"),
+        ("nnm >> " * 500 + "krum", "more than 20 rules stand behind one another"),
         ("krumm", "There is no rule 'krumm'. Did you mean 'krum'?"),
         ("bulyan(then=krumm)", "There is no rule 'krumm'. Did you mean 'krum'?"),
         ("nmm >> krum", "There is no pre-aggregation 'nmm'. Did you mean 'nnm'?"),

@@ -128,6 +128,14 @@ def test_a_worker_checks_what_it_sent() -> None:
     assert not genuine(replace(proof, digest="no digits")) and not genuine(replace(proof, worker="\ud800"))
 
 
+def test_a_receipt_holds_for_nobody_who_is_not_named() -> None:
+    """A program whose own name or round is missing, None, must not take any receipt for its own."""
+    proof = proof_of(5, 2)
+    assert proof.holds(proof.worker, 3)
+    assert not proof.holds(None, 3)  # type: ignore[arg-type]  # what a forgotten setting gives
+    assert not proof.holds(proof.worker, None)  # type: ignore[arg-type]  # the same
+
+
 def test_receipts_for_ten_thousand_workers_share_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     """n - 1 nodes are hashed for all of them; one tree for each took 800 seconds."""
     counted = []

@@ -60,8 +60,9 @@ def test_a_small_call_stays_small() -> None:
     assert len(found) <= 7, found
 
 
-@pytest.mark.parametrize("workers", [12, iter(["a", "b", "c"])])
+@pytest.mark.parametrize("workers", [12, iter(["a", "b", "c"]), {"a", "b", "c"}, "abc"])
 def test_names_are_a_list(workers):
+    """A set has an order of its own, so that faults would have other names than those who sent them."""
     with pytest.raises(TypeError, match="workers= needs a list of names"):
         mt.Comed()(np.ones((3, 2)), workers=workers)
 

@@ -474,10 +474,17 @@ def test_your_own_network_and_tensors() -> None:
         ({"identities": 0}, "a number of rounds >= 1 and got identities = 0"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"seed": -1}, "seed"),
+        ({"byzantine": -1}, "A run needs byzantine >= 0 and got byzantine = -1"),
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
+        quick(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"n": 2.5}, {"byzantine": "2"}, {"rounds": 1e3}])
+def test_counts_are_whole_numbers(changes: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"A run needs \w+ as a whole number and got"):
         quick(**changes)
 
 

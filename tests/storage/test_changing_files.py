@@ -104,6 +104,18 @@ def test_a_base_that_changes_is_an_error_and_no_endless_loop(tmp_path: Path) -> 
         mt.Krum(2)(arrival)
 
 
+def test_a_base_that_cannot_be_unpacked_is_an_error_that_says_so(tmp_path: Path) -> None:
+    """Its header is sound, and its numbers are not; whether or not a reference asks for them first."""
+    _, paths = written(tmp_path, ".npz")
+    base = tmp_path / "base.npz"
+    np.savez_compressed(base, a=np.zeros(9000, np.float32), b=np.random.default_rng(0).random(21_000, np.float32))
+    content = bytearray(base.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
+    base.write_bytes(content)
+    with pytest.raises(ValueError, match=r"The base needs to be a file .* and is unreadable: .*base.npz"):
+        receive_files(paths, base=base)
+
+
 @pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 3, 5 * BLOCK + 17])
 def test_any_byte_that_changes_is_noticed(size: int, tmp_path: Path) -> None:
     """In the first block and in the last, whatever its length; what was not read before may be anything."""

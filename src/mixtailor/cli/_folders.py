@@ -20,7 +20,7 @@ __all__ = [
     "common_adapter",
     "complete_folder",
     "inside",
-    "too_long",
+    "most_bytes",
     "without",
     "written_folder",
 ]
@@ -60,7 +60,8 @@ class Configs:
                 f"Folders need the configuration that most of them have, and {count} of {len(paths)} have each of two: "
                 f"{shown(paths[texts.index(usual)].name)} and {shown(paths[texts.index(others[0][0])].name)} differ."
             )
-        self.most: Mapping[str, object] = found[texts.index(usual)] or {}
+        same = [config for config, text in zip(found, texts, strict=True) if config is not None and text == usual]
+        self.most: Mapping[str, object] = _most_written(same)
         self.faults = {
             place: "with a configuration that cannot be read" if config is None else _difference(config, self.most)
             for place, (config, text) in enumerate(zip(found, texts, strict=True))
@@ -113,6 +114,16 @@ def _difference(own: Mapping[str, object], most: Mapping[str, object]) -> str:
     return "with another configuration than most"
 
 
+def _most_written(configs: Sequence[Mapping[str, object]], apart: Sequence[str] = ()) -> Mapping[str, object]:
+    """Of configurations that mean the same, the one that most wrote word by word; `apart` is not compared.
+
+    Orders, versions and null are no difference in meaning, but whoever loads the result gets them, and no single worker
+    chooses what it loads.
+    """
+    texts = [json.dumps({key: config[key] for key in config if key not in apart}, sort_keys=True) for config in configs]
+    return configs[texts.index(Counter(texts).most_common(1)[0][0])]
+
+
 def common_adapter(configs: Sequence[Mapping[str, object]], faults: dict[int, str]) -> Mapping[str, object]:
     """The configuration that most LoRA adapters have, whatever their ranks; those with another are faulty from now on.
 
@@ -131,15 +142,13 @@ def common_adapter(configs: Sequence[Mapping[str, object]], faults: dict[int, st
     for place, text in texts.items():
         if text != usual:
             faults[place] = _difference({_CONFIGS[0]: meant[place]}, {_CONFIGS[0]: meant[first]})
-    return configs[first]
+    return _most_written([configs[place] for place, text in texts.items() if text == usual], _RANKS)
 
 
-def too_long(files: Sequence[Path]) -> dict[int, str]:
-    """Files that are much longer than most, which are not loaded: a file of holes costs its worker nothing."""
+def most_bytes(files: Sequence[Path]) -> int:
+    """How many bytes a file that is loaded may have: far more than most of these, so that no honest one has more."""
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
-    most = (1 << 20) + 64 * sorted(sizes)[len(sizes) // 2]
-    long = {place: size for place, size in enumerate(sizes) if size > most}
-    return {place: f"unreadable: it has {size} bytes, far more than most" for place, size in long.items()}
+    return (1 << 20) + 64 * sorted(sizes)[len(sizes) // 2]
 
 
 def without(arrival: Arrival, faults: Mapping[int, str]) -> Arrival:

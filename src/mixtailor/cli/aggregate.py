@@ -91,6 +91,7 @@ def command(
     from mixtailor.cli._writing import check_out, write  # numba loads here, and not for help
     from mixtailor.mixing.mixtailor import warn_not_robust
     from mixtailor.rules.promises import check_tolerates
+    from mixtailor.rules.weighting import Weighting
 
     others = [path for path in (base, reference, memory, weights) if path]
     files = _files(files, [out, *others])
@@ -109,6 +110,10 @@ def command(
     if memory is not None:
         _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
     given = None if weights is None else read_weights(weights, files)
+    if given is not None and share is None and f and chosen.declared_f() is None:
+        # A rule that takes no f is held to the stated one here too: the f heaviest files may be the Byzantine ones.
+        share = Weighting.of(chosen, given, cap, None, len(files)).heaviest(f)
+        chosen.check_share(len(files), share)
     opened = _opened(files, base, out)
     arrival = opened.arrival if configs is None else without(opened.arrival, configs.faults)
     with _progress() as readings:
@@ -136,18 +141,16 @@ def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool,
 
 
 def _aggregate_lora(folders: Sequence[Path], rule: "Rule", rank: int, out: Path) -> "Aggregation":
-    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, too_long
+    from mixtailor.cli._folders import check_folder_out, common_adapter, complete_folder, most_bytes
     from mixtailor.lowrank import Adapter, aggregate_low_rank, read_adapter, write_adapter
 
     check_folder_out(out)
     adapters: list[Adapter] = []
-    faults = too_long([folder / "adapter_model.safetensors" for folder in folders])
+    faults: dict[int, str] = {}
+    most = most_bytes([folder / "adapter_model.safetensors" for folder in folders])
     for place, folder in enumerate(folders):
-        if place in faults:
-            adapters.append(Adapter({}, {}))
-            continue
         try:
-            adapters.append(read_adapter(folder))
+            adapters.append(read_adapter(folder, most_bytes=most))
         except ValueError as fault:
             adapters.append(Adapter({}, {}))
             faults[place] = str(fault).rstrip(".")

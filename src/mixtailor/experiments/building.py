@@ -21,6 +21,7 @@ from mixtailor.mixing.grammar import parse
 from mixtailor.mixing.registry import make_rule, snake
 from mixtailor.rules import Rule
 from mixtailor.rules.plain import as_rule
+from mixtailor.rules.promises import check_tolerates
 from mixtailor.simulation import (
     PARTITIONS,
     RATES,
@@ -88,6 +89,7 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
     rule = _target(server)
     try:
         rule.check_rows(settings.taking_part)
+        _check_declared(rule, config.f, settings.taking_part)
     except ValueError as error:
         raise ImpossibleError(str(error)) from None
     if config.topology is not None:
@@ -100,6 +102,16 @@ def check(config: RunConfig, objects: Objects | None = None) -> None:
     if not isinstance(kind, nn.Module):
         apart = [key for key in inspect.signature(kind).parameters if key in ("shape", "classes")]
         _options(kind, config.model_options, config.model, skip=len(apart))
+
+
+def _check_declared(rule: Rule, f: int, n: int) -> None:
+    """Hold a rule that takes no f to the declared one, as the others are. One that tolerates none is for comparison."""
+    if rule.declared_f() is not None or not 0 < rule.tolerates(n) < f:
+        return
+    try:
+        check_tolerates(rule, f, n)
+    except ValueError as error:
+        refuse(f"{error} To see what more Byzantine workers do to it, lower f and give byzantine = {f}.")
 
 
 def settings_of(config: RunConfig) -> Settings:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -18,7 +19,7 @@ from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, each_read
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.converted import WHOLE, Converted
-from mixtailor.storage.files.folders import is_model_folder, main_file
+from mixtailor.storage.files.folders import files_of, is_model_folder, main_file
 from mixtailor.storage.files.formats import SUFFIXES, contents
 from mixtailor.storage.files.opened import File, FileArray, Unreadable
 from mixtailor.storage.kinds import Kind, Unfit, recast
@@ -74,7 +75,7 @@ class Opened(NamedTuple):
 
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
-    rows, faults = each_read(paths, _structure)
+    rows, faults = each_read(paths, partial(_structure, most_files=_most_files(paths)))
     files: list[list[File]] = [
         list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows
     ]
@@ -100,7 +101,9 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         vector = leaves.flatten(_loaded(reference) if _is_path(reference) else reference)
         if not bases:
             return vector
-        return vector - np.concatenate([recast(_whole(own), own.bits, _DOUBLE) for own in bases.values()])
+        return vector - np.concatenate(
+            [recast(_of_base(own, 0, own.size), own.bits, _DOUBLE) for own in bases.values()]
+        )
 
     most = _most_bytes([sum(file.size for file in files[index]) for index in leaves.received])
 
@@ -137,11 +140,22 @@ def _is_path(item: object) -> bool:
     return isinstance(item, (str, PathLike))
 
 
-def _structure(path: Any) -> Structure:
+def _most_files(paths: Sequence[Any]) -> int:
+    """How many files one update may consist of. They stay open, and one worker's must not use up all that there are."""
+    counts = []
+    for path in paths:
+        try:
+            counts.append(len(files_of(path)) if _is_path(path) else 1)
+        except (OSError, TypeError, ValueError):  # no file, or an index that says nothing
+            counts.append(1)
+    return 16 + 4 * sorted(counts)[(len(counts) - 1) // 2]
+
+
+def _structure(path: Any, most_files: int) -> Structure:
     if not _is_path(path):
         raise Unfit(f"{type(path).__name__} where most are files")
     row = Structure(form=[((), dict)])
-    for name, array in contents(path).items():
+    for name, array in contents(path, most_files).items():
         row.kinds[name], row.arrays[name] = array.kind, array
     return row
 
@@ -181,7 +195,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
                 f"The base needs {shown} in shape {kind.shape} and in the files' order; {name} has {array.kind.shape}."
             )
         for start in range(0, array.size, WHOLE):
-            values = array.run(start, min(start + WHOLE, array.size))
+            values = _of_base(array, start, min(start + WHOLE, array.size))
             if not np.isfinite(recast(values, array.bits, _DOUBLE)).all():
                 refuse(f"The base needs finite entries only, and {shown} of {name} holds NaN or infinity.")
         found[title] = array
@@ -192,12 +206,16 @@ def _added(difference: Array, base: FileArray) -> Array:
     """The base plus the difference, in place, range by range."""
     for start in range(0, base.size, WHOLE):
         stop = min(start + WHOLE, base.size)
-        try:
-            values = base.run(start, stop)
-        except Unreadable as error:
-            refuse(f"The base needs to be a file that can be read, and is {error}.")
-        difference[start:stop] += recast(values, base.bits, difference.dtype)
+        difference[start:stop] += recast(_of_base(base, start, stop), base.bits, difference.dtype)
     return difference
+
+
+def _of_base(array: FileArray, start: int, stop: int) -> Array:
+    """A range of the base; where it can no longer be read, there is nothing to go on with, and no worker to blame."""
+    try:
+        return array.run(start, stop)
+    except Unreadable as error:
+        refuse(f"The base needs to be a file that can be read, and is {error}.")
 
 
 def _whole(array: FileArray) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
 from mixtailor._checks import refuse
+from mixtailor.storage.files.opened import OutOfFilesError
 from mixtailor.storage.kinds import Kind, Unfit
 
 __all__ = ["Path", "Structure", "each_read", "named", "settle"]
@@ -42,6 +43,8 @@ def each_read(items: Sequence[Any], read_one: Callable[[Any], T]) -> tuple[list[
         except Unfit as error:
             faults[index] = str(error)
             rows.append(None)
+        except OutOfFilesError:
+            raise
         except Exception as error:  # what a worker sent may fail in any way, and only this worker is at fault
             faults[index] = f"not an update ({type(error).__name__}: {_short(error)})"
             rows.append(None)

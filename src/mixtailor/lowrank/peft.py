@@ -30,17 +30,25 @@ class Adapter:
     config: Mapping[str, Any]
 
 
-def read_adapter(folder: str | Path) -> Adapter:
+def read_adapter(folder: str | Path, *, most_bytes: int | None = None) -> Adapter:
     """Read a folder that PEFT's ``save_pretrained`` wrote.
 
     The scaling, ``lora_alpha / r`` or with `use_rslora` ``lora_alpha / sqrt(r)``, is multiplied into the left factors.
     Adapters with tensors that are no LoRA factors, DoRA's and other methods are refused.
+
+    Parameters
+    ----------
+    folder : path
+    most_bytes : int, optional
+        A file of more bytes is not loaded. One of holes costs whoever makes it nothing, and the reader its memory.
     """
     folder = Path(folder)
     config = _config(folder)
     sides: dict[str, dict[str, Any]] = {}
     try:
         for (name, *_), array in contents(folder / "adapter_model.safetensors").items():
+            if most_bytes is not None and array.file.size > most_bytes:
+                refuse(f"{shown(folder)} is unreadable: it has {array.file.size} bytes, far more than most.")
             found = _FACTOR.fullmatch(str(name))
             if found is None or len(array.kind.shape) != 2:
                 refuse(f"{shown(folder)} has {shown(name)}, which is no factor of a LoRA layer.")

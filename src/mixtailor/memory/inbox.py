@@ -385,7 +385,7 @@ def _mixed(before: Any, update: Any, momentum: float) -> Any:
 
 def _plain(update: Any) -> "np.ndarray[Any, np.dtype[Any]]":
     array = np.asarray(update.detach().cpu() if hasattr(update, "detach") else update)
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiub":
         _refuse_form(array.dtype)
     return array
 

@@ -146,6 +146,8 @@ class _Reader:
         calls = [self._call()]
         while self._passes(">>"):
             calls.append(self._call())
+            if len(calls) > _DEEPEST:
+                self._refuse(f"more than {_DEEPEST} rules stand behind one another")
         first = calls[0]
         alone = len(calls) == 1 and not first.arguments and not first.keywords
         return Written(tuple(calls), first.name if alone else None)
@@ -227,5 +229,10 @@ class _Reader:
 
     def _refuse(self, why: str, at: _Token | None = None) -> NoReturn:
         rest = self.text[(at or self.token).start :]
-        where = f"from {rest!r} on" if rest.strip() else "to its end"
-        refuse(f"{self.text!r} cannot be read {where}: {why}. Write it as in {EXAMPLE}.")
+        where = f"from {_short(rest)} on" if rest.strip() else "to its end"
+        refuse(f"{_short(self.text)} cannot be read {where}: {why}. Write it as in {EXAMPLE}.")
+
+
+def _short(text: str) -> str:
+    """A text as an error shows it."""
+    return repr(text if len(text) <= 200 else text[:200] + "...")

@@ -84,7 +84,8 @@ class Request:
         """The names of the n workers; empty if none were given."""
         if self.workers is None:
             return ()
-        if not isinstance(self.workers, Collection):  # an iterator could be read once only
+        # An iterator could be read once only, a set has its own order, and the letters of a text are no names.
+        if not isinstance(self.workers, Collection) or isinstance(self.workers, (str, bytes, set, frozenset)):
             message = f"workers= needs a list of names, one for each update, and got {type(self.workers).__name__}."
             raise TypeError(message)
         if len(self.workers) != n:

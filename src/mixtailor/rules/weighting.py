@@ -73,6 +73,10 @@ class Weighting:
         """Whether the weights say nothing that a rule does not know without them."""
         return not self.stated and bool((self.mass == self.mass[0]).all())
 
+    def heaviest(self, f: int) -> float:
+        """The part of the mass that the f heaviest updates have."""
+        return _heaviest(self.mass, f) / self.total
+
     def without(self, rows: Sequence[int]) -> "Weighting":
         """For the updates that are left after faulty ones: what these had of the Byzantine mass is no longer there."""
         left = np.setdiff1d(np.arange(len(self.mass)), np.asarray(rows, np.intp))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mixtailor._checks import check_count
 from mixtailor.simulation.rates import Constant, Rate
 
 __all__ = ["Identities", "Sends", "Settings", "Spread"]
@@ -117,8 +118,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("n", "rounds", "batch", "evaluate_every", "local_steps", "root"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"A run needs {name} >= 1 and got {name} = {getattr(self, name)}.")
+            check_count("A run", name, getattr(self, name))
+        for name in ("byzantine", "seed"):
+            check_count("A run", name, getattr(self, name), 0)
         for name in ("momentum", "worker_momentum", "local_momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"A run needs 0 <= {name} < 1 and got {name} = {getattr(self, name)}.")
@@ -129,9 +131,7 @@ class Settings:
             raise ValueError(f"A run needs weight_decay >= 0 and got weight_decay = {self.weight_decay}.")
         if not 0 < self.participation <= 1:
             raise ValueError(f"A run needs 0 < participation <= 1 and got participation = {self.participation}.")
-        if self.seed < 0:
-            raise ValueError(f"A run needs seed >= 0 and got seed = {self.seed}.")
-        if not 0 <= self.byzantine <= self.taking_part - 2:
+        if self.byzantine > self.taking_part - 2:
             raise ValueError(
                 "A run needs two honest workers in every round (byzantine <= ceil(participation * n) - 2) and got "
                 f"byzantine = {self.byzantine} and {self.taking_part} of {self.n} workers taking part. Lower byzantine."

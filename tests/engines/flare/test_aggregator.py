@@ -152,6 +152,19 @@ def test_a_site_that_sends_twice_or_another_kind_is_quarantined():
     assert [one.worker for one in aggregator.last.quarantined] == ["site-2", "site-5"]
 
 
+def test_a_site_that_sends_often_does_not_choose_the_kind():
+    """Twenty differences of one site are one site's fault, and not the kind that most sent."""
+    aggregator, updates = RobustAggregator("comed", f=2), honest()
+    aggregator.reset_stats()
+    sent_to_sites(aggregator, MODEL)
+    for site, update in updates.items():
+        for _ in range(20 if site == SITES[0] else 1):
+            kind = "DIFF" if site == SITES[0] else "FULL"
+            aggregator.accept_model(FLModel(params_type=kind, params=update.params, meta={"client_name": site}))
+    found = aggregator.aggregate_model()
+    assert found.params_type == ParamsType.FULL and [one.worker for one in aggregator.last.quarantined] == SITES[:1]
+
+
 def test_claims_count_up_to_the_cap(monkeypatch):
     """A site that claims a thousand times what others do has the cap of the weight, and no more."""
     monkeypatch.setattr("mixtailor.mixing.mixtailor._told", set())  # whichever test used the mean before

@@ -85,6 +85,65 @@ def test_what_is_wrong_with_a_reply_is_its_clients_matter() -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_a_client_that_fails_at_once_is_not_sent_the_model_again_and_again() -> None:
+    """An error costs a client nothing, and a model costs the server its size: one question for each version."""
+    asked = []
+
+    def answer(message):
+        asked.append((message.metadata.dst_node_id, message.metadata.group_id))
+        if message.metadata.dst_node_id == NODES[0]:
+            return Message(Error(code=0, reason="at once"), reply_to=message)
+        return reply(message, towards(message))
+
+    grid = SlowGrid(lambda node: 1 if node == NODES[0] else 30, answer, nodes=[*NODES, 1000])
+    found = server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 4)
+    assert len(found.records) == 4 and len(asked) == len(set(asked))
+    assert found.faults[str(NODES[0])] == 4 and found.faults["1000"] <= 4
+    again = server(mt.Comed(), mt.Fresh(9), ttl=0.01)
+    assert again.start(grid, record(OWN), 1, timeout=0.3).faults[str(NODES[0])] > 1, "after ttl seconds it is"
+
+
+def test_a_rule_that_fails_on_what_clients_sent_does_not_end_the_run() -> None:
+    """As with rounds: a mistake of the server's own is raised before a model is sent."""
+
+    def picky(rows):
+        if np.abs(rows).max() > 1e6:
+            raise RuntimeError("too much")
+        return np.median(rows, axis=0)
+
+    sent = []
+
+    def answer(message):
+        made = towards(message)
+        sent.append(message.metadata.dst_node_id)
+        if sent.count(NODES[0]) == 1 and sent[-1] == NODES[0]:
+            made["fc.bias"] = np.full(5, 1e9, np.float32)
+        return reply(message, made)
+
+    with logged() as lines:
+        started = server(picky, mt.Fresh(9)).start(
+            SlowGrid(lambda node: 1 + node % 2, answer), record(OWN), 2, timeout=0.5
+        )
+    assert not started.records and any("failed on what clients sent (RuntimeError: too much)" in line for line in lines)
+    with pytest.raises(ZeroDivisionError):
+        server(lambda rows: rows[0] / 0 if 1 // 0 else rows, mt.Fresh(9)).start(SlowGrid(None, None), record(OWN), 1)
+
+
+def test_a_flag_in_the_place_of_a_counter_does_not_end_a_run_on_disk(tmp_path) -> None:
+    """Whole numbers and truth values alike are kept in files."""
+
+    def answer(message):
+        made = towards(message)
+        if message.metadata.dst_node_id == NODES[0]:
+            made["norm.count"] = np.array(True)
+        return reply(message, made)
+
+    inbox = mt.Inbox(mt.Comed(), folder=tmp_path / "inbox", workers=NODES)
+    started = BufferedServer(inbox, when=mt.Fresh(9), poll=0.001)
+    found = started.start(SlowGrid(lambda node: 1, answer), record(OWN), 3)
+    assert len(found.records) == 3 and arrays_of(found.arrays)["norm.count"] == OWN["norm.count"]
+
+
 def test_strangers_replies_are_left_out() -> None:
     """A reply in the name of another client, and one of a client that is not expected."""
 

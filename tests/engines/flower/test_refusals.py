@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 from engines.flower.rounds import OWN, LocalGrid, played, record
-from flwr.app import ConfigRecord
+from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.server import strategy as older
+from flwr.server.compat.legacy_context import LegacyContext
+from flwr.server.workflow.default_workflows import default_init_params_workflow
 from flwr.serverapp.strategy import (
     DifferentialPrivacyClientSideAdaptiveClipping,
     DifferentialPrivacyClientSideFixedClipping,
@@ -35,6 +38,17 @@ def test_a_class_of_ours_and_of_another_strategy_is_refused(other, first):
     bases = (RobustStrategy, other) if first else (other, RobustStrategy)
     with pytest.raises(TypeError, match=rf"X is made of RobustStrategy and of Flower's {other.__name__}"):
         type("X", bases, {})
+
+
+@pytest.mark.parametrize("other", [older.FedAdam, older.FedAvgM, older.Krum])
+def test_strategies_of_the_older_interface_are_refused_too(other):
+    """They are no strategies of the newer interface, and would be ignored just the same."""
+
+    class Own(RobustStrategy):
+        pass
+
+    with pytest.raises(TypeError, match=rf"X is made of RobustStrategy and of Flower's {other.__name__}"):
+        type("X", (Own, other), {})
 
 
 class Counting(RobustStrategy):
@@ -72,6 +86,13 @@ def test_secure_aggregation_is_refused():
     """SecAgg+ runs in a workflow of Flower's older API, which asks the strategy to configure_fit."""
     with pytest.raises(ValueError, match="shows the server their sum alone"):
         RobustStrategy(mt.Comed()).configure_fit(server_round=1, parameters=None, client_manager=None)
+
+
+def test_a_workflow_of_secure_aggregation_is_refused_before_it_sends_anything():
+    """What SecAggPlusWorkflow runs in asks for initial parameters first; the sentence says that sums are of no use."""
+    whole = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config={})
+    with pytest.raises(ValueError, match=r"SecAgg\+ run in the older one alone, and show the server a sum"):
+        default_init_params_workflow(LocalGrid(), LegacyContext(whole, strategy=RobustStrategy(mt.Comed())))
 
 
 def test_the_older_interface_is_refused():

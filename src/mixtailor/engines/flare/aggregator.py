@@ -158,7 +158,7 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
         model = self._model
         if model is None:
             refuse("RobustAggregator needs the model that sites were sent, and no training task was sent yet.")
-        kinds = Counter(sent.kind for updates in sites.values() for sent in updates)
+        kinds = Counter(updates[0].kind for updates in sites.values() if len(updates) == 1)  # a site has one say
         differences = kinds[ParamsType.DIFF] > kinds[ParamsType.FULL]
         kind = ParamsType.DIFF if differences else ParamsType.FULL
         collected = collect(sites, model, self._claims, kind)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
@@ -16,6 +16,8 @@ from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_seeds
 from mixtailor.engines.flower.replies import Claims, collect
+from mixtailor.engines.rehearsal import rehearse
+from mixtailor.engines.sources import trails_of
 from mixtailor.memory.inbox import Fresh, Inbox, Kept, RefusedError
 from mixtailor.rules.aggregation import Aggregation
 
@@ -65,7 +67,8 @@ class BufferedServer:
     server_optimizer : ServerOptimizer, optional
         In the place of both.
     ttl : float
-        Seconds after which a client that did not reply is asked again.
+        Seconds after which a client that did not reply is asked again, or one whose reply to the newest model was of no
+        use: a client that fails at once must not be sent the model again and again.
     poll : float
         Seconds between two looks for replies.
 
@@ -136,17 +139,20 @@ class BufferedServer:
         refuse_seeds(config, "the configuration that clients are sent", ())
         begun, last = time.monotonic(), self.inbox.version + steps
         models = {self.inbox.version: Model.of(initial_arrays)}  # those that clients compute on, and the newest
+        self._rehearse(models[self.inbox.version])
         asked: dict[str, Message] = {}
+        failed: dict[int, tuple[int, float]] = {}  # at which version, and when, a client's reply was of no use
         records: list[dict[str, Any]] = []
         faults: dict[str, int] = {}
         while self.inbox.version < last and (timeout is None or time.monotonic() - begun < timeout):
-            asked.update(self._send_out(grid, models[self.inbox.version].record, config, asked.values()))
+            failed = {node: at for node, at in failed.items() if self._rests(*at)}
+            asked.update(self._send_out(grid, models[self.inbox.version].record, config, asked.values(), failed))
             replies = list(grid.pull_messages(list(asked))) if asked else []
             for message in replies:
                 question = asked.pop(message.metadata.reply_to_message_id, None)
-                if question is not None:
-                    self._put(message, question, models, faults)
-            result = self.inbox.aggregate(self.when, on_fault="skip") if replies else None
+                if question is not None and not self._put(message, question, models, faults):
+                    failed[question.metadata.dst_node_id] = (_version(question), time.monotonic())
+            result = self._aggregated() if replies else None
             if result is not None and result.update is not None:
                 records.append(self._stepped(result, models))
                 records[-1]["seconds"] = time.monotonic() - begun
@@ -159,20 +165,41 @@ class BufferedServer:
             models = {version: model for version, model in models.items() if version in needed}
         return Steps(models[self.inbox.version].record, records, faults)
 
+    def _rehearse(self, model: Model) -> None:
+        """Try the rule on harmless updates: what fails from then on is what clients sent, and does not end the run."""
+        rule, d = self.inbox.rule, sum(model.arrays[name].size for name in model.floats)
+        rehearse(rule, max(self.when.k, rule.min_rows()), d, reference=False)
+
+    def _aggregated(self) -> Aggregation | None:
+        """The result of the rule once there are enough updates; None where it fails on what clients sent."""
+        rule = self.inbox.rule
+        try:
+            return self.inbox.aggregate(self.when, on_fault="skip")
+        except OSError:  # the disk is not the clients' matter
+            raise
+        except Exception as error:
+            if any(trail.ended for trail in trails_of(rule)):
+                raise
+            _log.warning("%r failed on what clients sent (%s: %s).", rule, type(error).__name__, shown(error))
+            return None
+
+    def _rests(self, version: int, since: float) -> bool:
+        return version == self.inbox.version and time.monotonic() - since < self.ttl
+
     def _send_out(
-        self, grid: Grid, model: ArrayRecord, config: ConfigRecord, asked: Iterable[Message]
+        self, grid: Grid, model: ArrayRecord, config: ConfigRecord, asked: Iterable[Message], failed: Collection[int]
     ) -> dict[str, Message]:
         """Ask every client that is free and has not replied to this version."""
         version = self.inbox.version
-        busy = {message.metadata.dst_node_id for message in asked}
+        busy = {*failed, *(message.metadata.dst_node_id for message in asked)}
         free = [node for node in grid.get_node_ids() if node not in busy and self.inbox.last(node) < version]
         config["server-round"] = version + 1
         content = RecordDict({"arrays": model, "config": config})
         messages = [Message(content, node, MessageType.TRAIN, ttl=self.ttl, group_id=str(version)) for node in free]
         return dict(zip(grid.push_messages(messages), messages, strict=True)) if messages else {}
 
-    def _put(self, message: Message, question: Message, models: dict[int, Model], faults: dict[str, int]) -> None:
-        """One reply into the inbox, as a difference; whatever it holds is the client's own matter."""
+    def _put(self, message: Message, question: Message, models: dict[int, Model], faults: dict[str, int]) -> bool:
+        """One reply into the inbox, as a difference, if it is of use; whatever it holds is the client's own matter."""
         node, version = question.metadata.dst_node_id, _version(question)
         model = models[version]
         found = collect([message], [question], model, self._claims)
@@ -188,9 +215,11 @@ class BufferedServer:
                 self.inbox.put(node, row, version=version)
             except RefusedError as error:
                 reason = str(error)
-        if reason or 0 not in found.rows:
-            faults[str(node)] = faults.get(str(node), 0) + 1
-            _log.warning("Version %d: the reply of node %d is left out: %s", version, node, shown(reason or "no reply"))
+        if not reason and 0 in found.rows:
+            return True
+        faults[str(node)] = faults.get(str(node), 0) + 1
+        _log.warning("Version %d: the reply of node %d is left out: %s", version, node, shown(reason or "no reply"))
+        return False
 
     def _stepped(self, result: Aggregation, models: dict[int, Model]) -> dict[str, Any]:
         """The next model, and what is known of the step. One that would not be finite leaves the model as it was."""

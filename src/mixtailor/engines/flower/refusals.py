@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
-from flwr.serverapp.strategy import FedAvg
 from flwr.serverapp.strategy.strategy import Strategy
 
 from mixtailor._checks import refuse
@@ -14,10 +13,9 @@ __all__ = ["refuse_mixing", "refuse_older", "refuse_seeds", "refuse_sums", "refu
 
 def refuse_mixing(cls: type, own: type) -> None:
     """Refuse a class that is made of `own` and of another strategy of Flower, whose part would be lost in silence."""
-    ours = (own, *own.__mro__, FedAvg, Strategy)
-    others = [base for base in cls.__mro__ if issubclass(base, Strategy) and base.__module__.startswith("flwr.")]
-    for other in others:
-        if other not in ours:
+    for other in cls.__mro__:
+        aggregates = hasattr(other, "aggregate_train") or hasattr(other, "aggregate_fit")  # of the older interface
+        if aggregates and other.__module__.startswith("flwr.") and other not in own.__mro__:
             raise TypeError(
                 f"{cls.__name__} is made of {own.__name__} and of Flower's {other.__name__}, and what "
                 f"{other.__name__} does would be ignored: both decide how the replies are used. For "
@@ -67,7 +65,8 @@ def refuse_older(name: str) -> NoReturn:
     refuse(
         f"{name} needs Flower's message interface, and was given to the older one (server_fn, ServerAppComponents, "
         "start_server). Write the server as @app.main() with strategy.start(grid, initial_arrays), and clients with "
-        "@app.train(): docs/engines/flower.md shows both."
+        "@app.train(): docs/engines/flower.md shows both. SecAgg and SecAgg+ run in the older one alone, and show the "
+        "server a sum, in which no rule can find a Byzantine update."
     )
 
 

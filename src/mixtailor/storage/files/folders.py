@@ -53,11 +53,14 @@ def files_of(path: "str | PathLike[str]") -> list[Path]:
 
 
 def sharded(
-    index: Path, contents: "Callable[[Path], Mapping[tuple[object, ...], FileArray]]"
+    index: Path, contents: "Callable[[Path], Mapping[tuple[object, ...], FileArray]]", most_files: int | None = None
 ) -> "dict[tuple[object, ...], FileArray]":
-    """The tensors of all files that an index names; `contents` reads one of them."""
+    """The tensors of all files that an index names, `most_files` at most; `contents` reads one of them."""
     found: dict[tuple[object, ...], FileArray] = {}
-    for path, wanted in _shards(index).items():
+    shards = _shards(index)
+    if most_files is not None and len(shards) > most_files:
+        raise Unreadable(f"its index names {len(shards)} files, far more than most have ({shown(index.name)})")
+    for path, wanted in shards.items():
         inside = contents(path)
         if set(inside) != {(name,) for name in wanted}:
             raise Unreadable(f"{shown(path.name)} has other tensors than its index says")

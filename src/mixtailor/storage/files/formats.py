@@ -38,14 +38,15 @@ _SAFETENSORS = {
 }  # fmt: skip
 
 
-def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]:
+def contents(path: "str | PathLike[str]", most_files: int | None = None) -> dict[tuple[object, ...], FileArray]:
     """The arrays of a file: by name in its order, or the one array without a name that `.npy` or a saved tensor is.
 
-    A folder of Hugging Face, or the index of a model in several files, has the arrays of all its files.
+    A folder of Hugging Face, or the index of a model in several files, has the arrays of all its files, `most_files` of
+    them at most.
     """
     whole = folders.main_file(Path(os.fspath(path)))
     if whole.name.endswith(folders.INDEX):
-        return folders.sharded(whole, contents)
+        return folders.sharded(whole, contents, most_files)
     suffix = whole.suffix.lower()
     if suffix not in SUFFIXES:
         raise Unreadable(f"{whole.name!r} is not one of {', '.join(SUFFIXES)}")

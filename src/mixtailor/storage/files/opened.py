@@ -5,6 +5,7 @@ every block is compared with the digest of its first reading.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -32,6 +33,7 @@ __all__ = [
     "CompressedArray",
     "File",
     "FileArray",
+    "OutOfFilesError",
     "PlainArray",
     "Unreadable",
     "readable",
@@ -50,6 +52,11 @@ class Unreadable(Unfit):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"unreadable: {what}")
+
+
+@final
+class OutOfFilesError(OSError):
+    """This process may open no more files: a limit of the machine, and no fault of the worker whose turn it is."""
 
 
 @final
@@ -76,6 +83,11 @@ class File:
             flags = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
             self._number = os.open(path, os.O_RDONLY | sum(flags))
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise OutOfFilesError(
+                    f"Updates need one open file each, or as many as an index names, and this process may open no more "
+                    f"of them ({self.name}). Raise the limit: ulimit -n."
+                ) from None
             raise Unreadable(f"{error.strerror or error} ({self.name})") from None
         except ValueError as error:  # a zero byte in the name
             raise Unreadable(f"{error}") from None

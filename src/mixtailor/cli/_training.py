@@ -43,7 +43,7 @@ Data = Annotated[
 Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to run: 0.05 is a twentieth of them.")]
 Seeds = Annotated[
     str | None,
-    typer.Option(help="How many seeds (3 means 0, 1, 2), or which (4,7,9); replaces the file's."),
+    typer.Option(help="How many seeds (3 means 0, 1, 2), or which (4,7,9), in place of the experiment's own."),
 ]
 
 
@@ -62,7 +62,7 @@ Tracker = Annotated[
 States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
 Frames = Annotated[
     int,
-    typer.Option(min=0, help="How many rounds of each rule and attack to record for the player; 0 for none."),
+    typer.Option(min=0, help="How many rounds of each rule and attack to record for the report's player; 0 for none."),
 ]
 Resamples = Annotated[int, typer.Option(min=2, help="How many gradients of each worker to record at each of them.")]
 

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,20 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), f"{page} links to {target}"
+
+
+def test_extras_that_are_named_exist():
+    """Whoever pastes `pip install "mixtailor[flower]"` gets what it says, from a page, an example or an error."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    files = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        (extra, path.name)
+        for path in files
+        for found in re.findall(r"mixtailor\[([a-z, ]+)\]", path.read_text(encoding="utf-8"))
+        for extra in re.split(", ?", found)
+    }
+    assert {extra for extra, _ in named} >= {"all", "cli", "flower"}
+    assert [each for each in sorted(named) if each[0] not in extras] == []
 
 
 def test_the_index_lists_every_page():

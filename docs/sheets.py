@@ -1,7 +1,7 @@
 """Every page of the site as a phone and a desktop show it, on sheets to look at: ``python docs/sheets.py site sheets``.
 
-A page is cut into columns and several of them share a sheet. Pages that are wider than their window are named at the end,
-and the exit code is then 1. It needs chromium and Pillow.
+A page is cut into columns and several of them share a sheet. Pages that are wider than their window are named at the
+end, and the exit code is then 1. It needs chromium and Pillow.
 """
 
 import base64

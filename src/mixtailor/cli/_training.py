@@ -216,9 +216,11 @@ def show_paper(results: "Results") -> None:
 
 
 def _say_end(finished: "Sequence[Finished]", averaged: str, page: Path, written: Sequence[Path]) -> None:
-    made = sum(not done.skipped for done in finished)
-    known = len(finished) - made
-    say(f"{plural(made, 'run')} made, {known} known before. Accuracies in percent: the mean of {averaged}.")
+    failed = sum(done.error is not None for done in finished)
+    known = sum(done.skipped for done in finished)
+    made = plural(len(finished) - known - failed, "run")
+    also = f", {failed} failed" if failed else ""
+    say(f"{made} made, {known} known before{also}. Accuracies in percent: the mean of {averaged}.")
     if written:
         say(f"Figures: {written[0].parent}")
     say(f"Report: {page}")

@@ -118,6 +118,11 @@ def test_the_index_lists_every_page():
     assert missing == [], f"docs/index.md lists no {', '.join(missing)}"
 
 
+def test_options_keep_their_dashes_on_the_site():
+    """`--rule` in a sentence is copied from there, and a shell knows no other dash."""
+    assert _loaded("conf").smartquotes is False
+
+
 def test_the_site_lists_every_page():
     """Sphinx refuses a page that no table of contents has; here it is seen without building the site."""
     conf = _loaded("conf")

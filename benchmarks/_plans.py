@@ -105,7 +105,7 @@ def full() -> Plan:
         many=MANY,
         sharded=tuple((ranks, d) for ranks in (4, 5, 6) for d in (1_000_000, 10_000_000)),
         files=(20, 250_000_000),
-        large=((10_000, 10_000, False), (1_000, 1_000_000, True)),
+        large=((10_000, 100_000, False), (1_000, 1_000_000, True)),
     )
 
 

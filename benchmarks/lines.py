@@ -71,6 +71,8 @@ FEATURES = {
     "RobustTailor, costs, Nesterov at the server": ["04b47f7", "64ae9b5"],
     "training without rounds": ["6a8e8f9"],
     "sparse and 8-bit updates, trees and sketches of many workers": ["328c127", "0bbe4cc"],
+    "holes, odd names and odd folders; replies that never make a round": ["1946261", "f27060d", "d7de121"],
+    "claims as capped weights, scores of 50 rows, memories outside of graphs": ["1961bce", "9e69ac4", "92fa295"],
 }
 
 

@@ -34,6 +34,7 @@ LIMITS: Mapping[str, Mapping[int, float]] = {
 }
 PEERS = ("TorchJD", "ByzFL", "Flower")
 _PATIENCE = 20.0  # seconds that a peer may take for one call
+_SUBSETS = ("MDA", "SMEA")  # the peers form all subsets of n - f rows, which takes all memory from 50 rows on
 
 
 def rules(f: int) -> dict[str, mt.Rule]:
@@ -106,6 +107,8 @@ def _peers(worker: Worker, size: Size, say: Callable[[str], None]) -> list[Conte
     for task in told["tasks"]:
         rule, _, library = task.partition(" @ ")
         if rule not in rules(size.f) or not library.startswith(PEERS):
+            continue
+        if rule in _SUBSETS:
             continue
         say(f"{size}: a first look at {task}")
         try:

@@ -19,6 +19,7 @@ from scipy.stats import t
 
 from benchmarks.memory_attacks import ATTACKS
 from benchmarks.memory_baselines import ByzantineSGD, CenteredClipping, Safeguard
+from mixtailor.memory.views import effective_rounds
 from mixtailor.simulation import load
 
 Array = np.ndarray[Any, Any]
@@ -66,6 +67,12 @@ def view_of(rows: Array) -> Array:
     unit = np.maximum(np.median(diagonal, -1, keepdims=True), 1e-300)
     quiet = np.maximum(0.0, 1.0 - diagonal / unit)
     return products / unit[..., None] + quiet[..., None] * np.eye(n)
+
+
+def together(rows: Array, rounds: float) -> Array:
+    """As `mixtailor.memory.views.together`, for many trainings."""
+    view = view_of(rows)
+    return np.asarray(view - 0.7 * (1.0 - 1.0 / rounds) * np.eye(view.shape[-1]))
 
 
 def widest(views: Array) -> Array:
@@ -169,6 +176,8 @@ def combined(weights: Array, rows: Array) -> Array:
 class Remembering:
     """The recipe with a memory, and a draw among "filter", "distance" and "nearest" each round."""
 
+    pairs = 0.99  # the decay of the running mean with random signs, which shows who moves with whom
+
     def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.9, 0.99)):
         self.f, self.pool, self.decays, self.size = f, pool, decays, size
         self.random = np.random.default_rng(4242)
@@ -177,6 +186,7 @@ class Remembering:
         self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
         self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
         self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
+        self.signed: Any = np.float32(0.0)
 
     def sketch(self, rows: Array) -> Array:
         return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
@@ -186,7 +196,11 @@ class Remembering:
         sketches = self.sketch(rows)
         now = sketches - sketches.mean(2, keepdims=True)
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
-        wide = widest(views)
+        wide, a = widest(views), self.pairs
+        unit = np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
+        signs = self.random.choice(np.float32([-1.0, 1.0]), self.size) / unit
+        pairs = together(a * self.signed + (1 - a) * signs * now, effective_rounds(a, round + 1))
+        views = np.concatenate([views, pairs[None]])
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
@@ -199,15 +213,17 @@ class Remembering:
         weights = weights / copies(now)
         weights /= weights.sum(-1, keepdims=True)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
+        deviations = sketches - result[:, :, None]
         for a in self.decays:
-            self.means[a] = a * self.means[a] + (1 - a) * (sketches - result[:, :, None])
+            self.means[a] = a * self.means[a] + (1 - a) * deviations
+        self.signed = self.pairs * self.signed + (1 - self.pairs) * signs * deviations
         return combined(weights, rows)
 
 
 def recipes(f: int, d: int) -> dict[str, Recipe]:
     """Recipes by name, each with an empty memory."""
     return {
-        "recommended": Remembering(f, d, ("filter", "distance")),
+        "recommended": Remembering(f, d, ("filter", "filter", "filter", "distance")),
         "ViewFilter with memory": Remembering(f, d, ("filter",)),
         "DistanceFilter with memory": Remembering(f, d, ("distance",)),
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),

@@ -293,28 +293,59 @@ def apart(inner: Attack, share: float) -> Attack:
 def resonance(size: float, share: float, against: float, kept: int = 50) -> Attack:
     """As `pump`, but along the curvature of the loss times the server's velocity, under noise as large as honest noise.
 
-    The honest deviations of the last rounds stand for the curvature: their covariance is nearly the Fisher matrix. A
-    push along curvature times velocity feeds the oscillation of the weights. It changes its sign with it, so that it
-    cancels in running means, and it lies where honest updates spread most. To it is added a push against the present
-    mean, `against` times as long. Each worker adds noise of `share` of the honest variance, half as much along the
-    push.
+    Each worker adds noise of `share` of the honest variance, half as much along the push.
     """
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
-        mean = honest.mean(1)
-        state["velocity"] = 0.9 * state.get("velocity", 0.0) + state.get("result", mean)
-        deviations = honest - mean[:, None]
-        state["past"] = [*state.get("past", []), deviations][-kept:]
-        push = np.zeros_like(mean)
-        for those in state["past"]:
-            push += np.einsum("shd,sh->sd", those, np.einsum("shd,sd->sh", those, state["velocity"]))
-        push = _unit(_unit(push) - against * _unit(mean))
+        push, deviations = _resonant(honest, state, against, kept)
         mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
         noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
         noise -= 0.5 * np.einsum("sbd,sd->sb", noise, push)[..., None] * push[:, None]
-        return np.asarray(mean[:, None] + noise + size * _reach(honest)[:, None, None] * push[:, None], np.float32)
+        pushed = honest.mean(1)[:, None] + size * _reach(honest)[:, None, None] * push[:, None]
+        return np.asarray(pushed + noise, np.float32)
 
     return attack
+
+
+def unrelated_resonance(size: float, share: float, against: float, kept: int = 50) -> Attack:
+    """As `resonance`, with noise that makes the updates orthogonal to each other: nobody moves with anybody.
+
+    The noise of the workers has the sum zero. Without `against`, with a size of 1 and a share of 1, deviations are as
+    long as honest ones and orthogonal, as honest ones are on average. No view of pairs of workers can then distinguish
+    them, and their mean is pushed by the honest spread over the root of b.
+    """
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        push, deviations = _resonant(honest, state, against, kept)
+        basis, _ = np.linalg.qr(random.normal(size=(len(honest), honest.shape[1], b)))
+        mixing = (basis - basis.mean(-1, keepdims=True)).astype(np.float32)
+        noise = np.einsum("shb,shd->sbd", mixing, deviations)
+        noise -= np.einsum("sbd,sd->sb", noise, push)[..., None] * push[:, None]
+        reach = np.sqrt(share) * _reach(honest)
+        length = np.maximum(np.linalg.norm(noise, axis=-1).mean(-1), 1e-30)
+        noise *= (np.sqrt(1.0 - 1.0 / b) * reach / length)[:, None, None]
+        pushed = honest.mean(1) + (size / np.sqrt(b) * reach)[:, None] * push
+        return np.asarray(pushed[:, None] + noise, np.float32)
+
+    return attack
+
+
+def _resonant(honest: Array, state: dict[str, Any], against: float, kept: int) -> tuple[Array, Array]:
+    """A direction of length 1 that feeds the oscillation of the weights, and the honest deviations.
+
+    The honest deviations of the last rounds stand for the curvature: their covariance is nearly the Fisher matrix. A
+    push along curvature times velocity feeds the oscillation. It changes its sign with it, so that it cancels in
+    running means, and it lies where honest updates spread most. To it is added a push against the present mean,
+    `against` times as long.
+    """
+    mean = honest.mean(1)
+    state["velocity"] = 0.9 * state.get("velocity", 0.0) + state.get("result", mean)
+    deviations = honest - mean[:, None]
+    state["past"] = [*state.get("past", []), deviations][-kept:]
+    push = np.zeros_like(mean)
+    for those in state["past"]:
+        push += np.einsum("shd,sh->sd", those, np.einsum("shd,sd->sh", those, state["velocity"]))
+    return _unit(_unit(push) - against * _unit(mean)), deviations
 
 
 def _unit(rows: Array) -> Array:
@@ -378,4 +409,7 @@ ATTACKS: dict[str, Attack] = {
     "drift 1, apart": apart(drift(1.0), 0.35),
     "resonance 2": resonance(2.0, 1.8, 0.3),
     "resonance 1.6": resonance(1.6, 1.8, 0.5),
+    "resonance 0.8": resonance(0.8, 1.0, 0.3),
+    "unrelated resonance 1.3": unrelated_resonance(1.3, 1.5, 0.3),
+    "unrelated resonance 1": unrelated_resonance(1.0, 1.0, 0.0),
 }

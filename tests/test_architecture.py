@@ -11,7 +11,11 @@ from abc import ABC
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import pytest
+
+import mixtailor as mt
+from benchmarks.calls import walked
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -41,6 +45,27 @@ def test_the_picture_has_every_package_in_the_order_that_the_linter_checks() -> 
             seen |= above | below
             assert max(order[name] for name in above) < min(order[name] for name in below), (above, below)
     assert seen == PACKAGES
+
+
+def _file_of(name: str) -> str:
+    package, *rest = name.split(".")
+    found = importlib.import_module(f"mixtailor.{package}")
+    for part in rest:
+        if part not in getattr(found, "__dataclass_fields__", ()):
+            found = getattr(found, part)
+    return inspect.getfile(found)
+
+
+def test_the_path_of_an_update_is_that_of_a_call() -> None:
+    """Every step of the second picture exists, and an aggregation enters its file."""
+    picture = re.search(r"```mermaid\nflowchart LR\n(.*?)```", PAGE, re.DOTALL)
+    assert picture is not None
+    files = [_file_of(name) for name in re.findall(r'\["([\w.]+)"\]', picture[1])]
+    assert len(files) == 9
+    rule = mt.NNM(1) >> mt.Comed()
+    entered = walked(lambda: rule(np.random.default_rng(0).normal(size=(5, 9)))).files
+    # Arrivals and points are records without functions of their own.
+    assert {Path(file).name for file in files if file not in entered} == {"arrival.py", "points.py"}
 
 
 def _sources(*packages: str) -> list[Path]:

@@ -94,7 +94,7 @@ def _from_file(where: str) -> ModuleType:
     path = Path(where).expanduser().resolve()
     if not path.is_file():
         refuse(f"There is no file {where!r} in {Path.cwd()}. Give its path from there, or a whole one.")
-    # Edited, it is another module: a notebook that goes on gets what the file says now.
+    # Edited, it is another module: a notebook that is still running gets what the file says now.
     name = f"_mixtailor_{path.stem}_{hashlib.sha256(f'{path} {digest_of(path)}'.encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]

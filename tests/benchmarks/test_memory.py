@@ -21,6 +21,7 @@ def test_views_and_filters_are_those_of_the_library() -> None:
     found = memory.view_of(rows)
     for place in np.ndindex(2, 3):
         np.testing.assert_allclose(found[place], own.view_of(rows[place]), atol=1e-10)
+        np.testing.assert_allclose(memory.together(rows, 30.0)[place], own.together(rows[place], 30.0), atol=1e-10)
     flat = found.reshape(-1, 12, 12)
     views = np.stack([flat, flat[::-1]])
     views[1, 2, :3, :3] += 9.0

@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in errors
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert not list(tmp_path.glob("stopped/runs/*/summary.json"))
     for folder in ("stopped", "whole"):
         done = mixtailor("run", path, "--jobs", 1, "--out", tmp_path / folder)

@@ -118,88 +118,86 @@ def _full(model):
     return {name: item.full_tensor().detach().numpy() for name, item in model.named_parameters()}
 
 
-def trained(rank, count):
-    """Models after a few steps of FSDP2, with two accumulated batches each, clipped, on 3 x 2 ranks."""
+def _on_ranks(backward, **options):
+    """Models after a few steps of FSDP2, clipped, on 3 x 2 ranks; ``backward(model, replica, shard, step)``."""
     mesh, found = _mesh(), {}
     replica, shard = mesh.get_coordinate()
     for name, rule in RULES.items():
-        model = _sharded(mesh)
+        model = _sharded(mesh, **options)
         inner = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
         optimizer = RobustOptimizer(inner, Replicas(rule, mesh), max_norm=1.0)
         for step in range(STEPS):
-            for part in (0, 1):
-                model.set_requires_gradient_sync(part == 1)
-                (loss_of(model, replica, shard, 2 * step + part) / 2).backward()
+            backward(model, replica, shard, step)
             optimizer.step()
             optimizer.zero_grad()
         found[name] = _full(model)
     return found
 
 
-def centrally(rule):
-    """The same training in one process: a replica's gradient is the mean over its shards' batches."""
+def _in_one_process(rule, gradients):
+    """The same training in one process; ``gradients(model, replica, step)`` is the mean over a replica's shards."""
     model = Tiny()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     for step in range(STEPS):
-        updates = []
-        for replica in range(REPLICAS):
-            model.zero_grad()
-            for shard in range(SHARDS):
-                for part in (0, 1):
-                    (loss_of(model, replica, shard, 2 * step + part) / 2 / SHARDS).backward()
-            updates.append(
-                {name: item.grad.clone() for name, item in model.named_parameters() if item.grad is not None}
-            )
-        aggregate = rule(updates)
+        aggregate = rule([gradients(model, replica, step) for replica in range(REPLICAS)])
         for name, item in model.named_parameters():
             item.grad = aggregate.get(name)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return {name: item.detach().numpy() for name, item in model.named_parameters()}
+
+
+def trained(rank, count):
+    """With two accumulated batches a step."""
+
+    def backward(model, replica, shard, step):
+        for part in (0, 1):
+            model.set_requires_gradient_sync(part == 1)
+            (loss_of(model, replica, shard, 2 * step + part) / 2).backward()
+
+    return _on_ranks(backward)
+
+
+def centrally(rule):
+    def gradients(model, replica, step):
+        model.zero_grad()
+        for shard in range(SHARDS):
+            for part in (0, 1):
+                (loss_of(model, replica, shard, 2 * step + part) / 2 / SHARDS).backward()
+        return {name: item.grad.clone() for name, item in model.named_parameters() if item.grad is not None}
+
+    return _in_one_process(rule, gradients)
 
 
 HALF = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
 def mixed(rank, count):
-    """Models after a few steps of FSDP2 in mixed precision, on 3 x 2 ranks."""
-    mesh, found = _mesh(), {}
-    replica, shard = mesh.get_coordinate()
-    for name, rule in RULES.items():
-        model = _sharded(mesh, mp_policy=HALF)
-        optimizer = RobustOptimizer(torch.optim.AdamW(model.parameters(), lr=0.1), Replicas(rule, mesh), max_norm=1.0)
-        for step in range(STEPS):
-            inputs, targets = batch(replica, shard, step)
-            torch.nn.functional.mse_loss(model(inputs).float(), targets).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        found[name] = _full(model)
-    return found
+    """In mixed precision."""
+
+    def backward(model, replica, shard, step):
+        inputs, targets = batch(replica, shard, step)
+        torch.nn.functional.mse_loss(model(inputs).float(), targets).backward()
+
+    return _on_ranks(backward, mp_policy=HALF)
 
 
 def centrally_mixed(rule):
-    """The same in one process: passes in bfloat16, the mean over a replica's shards and the rule in float32."""
-    model = Tiny()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    for step in range(STEPS):
-        updates = []
-        for replica in range(REPLICAS):
-            own = {}
-            for shard in range(SHARDS):
-                passes = copy.deepcopy(model).to(torch.bfloat16)
-                passes.zero_grad()
-                inputs, targets = batch(replica, shard, step)
-                torch.nn.functional.mse_loss(passes(inputs.to(torch.bfloat16)).float(), targets).backward()
-                for name, item in passes.named_parameters():
-                    if item.grad is not None:
-                        own[name] = own.get(name, 0.0) + item.grad.float() / SHARDS
-            updates.append(own)
-        aggregate = rule(updates)
-        for name, item in model.named_parameters():
-            item.grad = aggregate.get(name)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    return {name: item.detach().numpy() for name, item in model.named_parameters()}
+    """Passes in bfloat16, the mean over a replica's shards and the rule in float32."""
+
+    def gradients(model, replica, step):
+        own = {}
+        for shard in range(SHARDS):
+            passes = copy.deepcopy(model).to(torch.bfloat16)
+            passes.zero_grad()
+            inputs, targets = batch(replica, shard, step)
+            torch.nn.functional.mse_loss(passes(inputs.to(torch.bfloat16)).float(), targets).backward()
+            for name, item in passes.named_parameters():
+                if item.grad is not None:
+                    own[name] = own.get(name, 0.0) + item.grad.float() / SHARDS
+        return own
+
+    return _in_one_process(rule, gradients)
 
 
 def spare(rank, count):

@@ -90,7 +90,7 @@ class Alone:
     ("rule", "options", "message"),
     [
         (mt.Comed(), {"use_async_quorum": True}, r"use_async_quorum=False"),
-        (mt.Krum(1), {}, r"needs at least 5 updates .* goes on with 1. Make it with min_replica_size=5"),
+        (mt.Krum(1), {}, r"needs at least 5 updates .* continues with 1. Make it with min_replica_size=5"),
         (mt.recommended(1), {"min_replica_size": 3}, "A memory cannot be used with torchft yet"),
         (mt.Comed(), {"pg": ProcessGroupDummy(0, 1)}, "such as ProcessGroupGloo"),
     ],

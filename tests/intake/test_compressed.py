@@ -1,5 +1,7 @@
 """Sparse and 8-bit updates."""
 
+from typing import NoReturn
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,13 @@ def test_nothing_of_size_n_times_d_is_made() -> None:
     assert peak < 4 * d + n * d  # the result, and less than a quarter of the dense updates
 
 
+class Hostile:
+    """What a worker sent may fail in any way."""
+
+    def __iter__(self) -> NoReturn:
+        raise RuntimeError("none")
+
+
 WRONG = {
     "coordinate -1, and there are 5,000": (np.array([-1, 3]), np.ones(2)),
     "coordinate 5000, and there are 5,000": (np.array([3, 5000]), np.ones(2)),
@@ -68,6 +77,7 @@ WRONG = {
     "not a pair of arrays": None,
     "arrays of more than one dimension": (np.zeros((2, 2), int), np.ones((2, 2))),
     "not finite": (np.array([3]), np.array([np.nan])),
+    "not an update (RuntimeError: none)": Hostile(),
 }
 
 

@@ -24,6 +24,7 @@ from kernels.blocks import (
 )
 
 from mixtailor.kernels import distances
+from mixtailor.kernels.blocks import MAXIMUM
 from mixtailor.kernels.norms import point_norms
 from mixtailor.kernels.space import NUMBA, Block
 
@@ -158,7 +159,7 @@ def points(draw: st.DrawFn, given_rows: Rows) -> np.ndarray:
 def test_point_maxima(data, given_rows):
     """The point is float64 and counts as such: a row nudged by 1e-9 is not at distance 0."""
     point = data.draw(points(given_rows))
-    found = distances.point_maxima(*given_rows.block, point)
+    found = distances.sums_with_point(*given_rows.block, point, MAXIMUM)
     exact = naive.power_sums(naive.wide(given_rows.matrix) - naive.wide(point), math.inf)
     assert_sums_agree(found, exact, math.inf, given_rows.tolerance)
 
@@ -168,5 +169,5 @@ def test_point_maxima(data, given_rows):
 def test_faulty_rows_show_in_point_maxima(case):
     given_rows, faulty = case
     sound = ~np.isin(np.arange(len(given_rows.matrix)), faulty)
-    found = distances.point_maxima(*given_rows.block, np.full(given_rows.width, 0.5))
+    found = distances.sums_with_point(*given_rows.block, np.full(given_rows.width, 0.5), MAXIMUM)
     assert (np.isfinite(found) == sound).all()

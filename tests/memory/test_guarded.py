@@ -96,6 +96,6 @@ def test_what_was_drawn_is_shown_and_no_limit() -> None:
     guarded = mt.Guarded(mt.Krum(2))
     rounds(guarded, 6)
     assert guarded.aggregate(np.ones((8, 3))).rule == mt.Krum(2)
-    with pytest.raises(ValueError, match="stands outermost"):
+    with pytest.raises(ValueError, match="must be outermost"):
         mt.MixTailor([guarded])
     assert repr(mt.Guarded(mt.Krum(2), growth=3.0)) == "Guarded(Krum(f=2), growth=3.0)"

@@ -244,7 +244,7 @@ def test_the_secret_file_is_private_and_whole(log: Path, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="belongs to another log"):
         AuditTrail.resume(log)
     secret.unlink()
-    with pytest.raises(FileNotFoundError, match="cannot go on without its secret"):
+    with pytest.raises(FileNotFoundError, match="cannot be continued without its secret"):
         AuditTrail.resume(log)
     secret.write_text(good)
     secret.chmod(0o600)

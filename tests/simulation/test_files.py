@@ -39,7 +39,7 @@ def test_idx_reads_what_was_written(tmp_path: Path, packed: bool) -> None:
         (b"\0\0\x08", "truncated"),
         (idx(4, 4)[:7], "truncated"),
         (idx(4, 4)[:-1], "truncated: 28 bytes are needed and it ends after 27"),
-        (idx(4, 4) + b"x", "goes on after the 28 bytes"),
+        (idx(4, 4) + b"x", "is longer than the 28 bytes"),
         (b"\x89PNG" + idx(4, 4), "two zero bytes"),
         (idx(4, 4, kind=13), "type 13"),
         (idx(2**32 - 1, 2**32 - 1, 2**32 - 1, elements=b"abc"), "truncated|may hold here"),
@@ -66,7 +66,7 @@ def test_a_gzip_bomb_takes_no_memory(tmp_path: Path) -> None:
     tracemalloc.start()
     with pytest.raises(DataError, match=r"64 times its size"):
         read_idx(path)
-    with pytest.raises(DataError, match=r"goes on after|not a CIFAR-10 file"):
+    with pytest.raises(DataError, match=r"is longer than|not a CIFAR-10 file"):
         read_cifar(path, records=100)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -142,7 +142,7 @@ def test_cifar_records_are_label_then_channels(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (lambda content: content[:-1], "truncated: 6,146 bytes"),
-        (lambda content: content + b"0", "goes on after"),
+        (lambda content: content + b"0", "is longer than"),
         (lambda content: content[:3073] + b"\x0a" + content[3074:], "record 1 has label 10"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 import mixtailor as mt
 from mixtailor.cli import main
+from mixtailor.storage.files import opened
 from mixtailor.storage.files.formats import contents
 from mixtailor.storage.files.opened import Unreadable
 
@@ -148,8 +149,17 @@ def test_a_directory_of_holes_is_not_read(tmp_path: Path) -> None:
         file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, size - 1000, 900, 0))
     tracemalloc.start()
     try:
-        with pytest.raises(TypeError, match="its directory claims"):
+        with pytest.raises(TypeError, match="central directory"):
             contents(path)
         assert tracemalloc.get_traced_memory()[1] < 1 << 27
     finally:
         tracemalloc.stop()
+
+
+def test_a_long_compressed_array_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What bounds the directory is no bound for the arrays."""
+    monkeypatch.setattr(opened, "_MOST", 5000)
+    values = np.random.default_rng(0).normal(size=10_000)
+    np.savez_compressed(tmp_path / "a.npz", w=values)
+    (found,) = contents(tmp_path / "a.npz").values()
+    assert np.array_equal(found.run(0, 10_000), values)

@@ -149,7 +149,7 @@ def broken(trace):
         "negated": (saved({"w": torch._neg_view(w)}), "a view of another order"),
         "another order": (saved({"w": w.view(4, 5, 30).permute(1, 0, 2)}), "save it with .contiguous()"),
         "spread": (saved({"w": torch.ones(30).expand(20, 30)}), "save it with .contiguous()"),
-        "without data": (saved({"w": w.to("meta")}), "has not the bytes"),
+        "without data": (saved({"w": w.to("meta")}), "does not have the bytes"),
         "another byte order": (changed(good, "byteorder", b"big"), "of another byte order"),
         "compressed": (changed(good, "none", b"", zipfile.ZIP_DEFLATED), "compressed"),
         "a program": (changed(good, "version", b"3").replace(b"version", b"constants.pkl"), "unreadable"),

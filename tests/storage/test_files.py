@@ -293,7 +293,7 @@ def test_paths_that_lead_nowhere(tmp_path) -> None:
         tmp_path / "none.npy": "unreadable: No such file or directory (none.npy)",
         tmp_path / "dir.npy": "unreadable: a directory (dir.npy)",
         tmp_path / "pipe.npy": "unreadable: not a file (pipe.npy)",
-        tmp_path / "model.h5": "unreadable: 'model.h5' is none of .npy, .npz, .safetensors, .pt, .pth, .bin",
+        tmp_path / "model.h5": "unreadable: 'model.h5' is not one of .npy, .npz, .safetensors, .pt, .pth, .bin",
         str(tmp_path / "a\0.npy"): "unreadable: embedded null byte",
         17: "int where most are files",
         None: "NoneType where most are files",

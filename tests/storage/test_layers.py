@@ -294,7 +294,7 @@ def test_reference_in_layers() -> None:
     flat = mt.FLTrust()(x, reference=reference)
     answer = mt.FLTrust()(trees, reference=honest(reference))
     np.testing.assert_allclose(np.concatenate([answer["w"].reshape(-1), answer["b"]]), flat, rtol=1e-5)
-    with pytest.raises(ValueError, match="is without b"):
+    with pytest.raises(ValueError, match="lacks b"):
         mt.FLTrust()(trees, reference={"w": reference[:30].reshape(5, 6)})
     with pytest.raises(ValueError, match=r"shape of one update, \(10,\), and got \(40,\)"):
         mt.FLTrust()(trees, reference=honest(reference) | {"b": reference})

@@ -77,7 +77,7 @@ class Crafted:
         The f updates, in the form in which the honest updates came.
     attack : Attack
     facts : Mapping
-        The size that a search settled on, its value, the number of rule evaluations, and the like.
+        The size that a search settled on, its value, the number of rule evaluations, and similar facts.
     """
 
     rows: Any

@@ -208,7 +208,7 @@ class Trials:
         except Exception as error:
             raise RuntimeError(
                 f"{rule!r} of the target raised {type(error).__name__} when the attack tried it on {view.n} rows: "
-                f"{error} Mend the rule, or leave it out of the target."
+                f"{error} Fix the rule, or leave it out of the target."
             ) from error
 
 

@@ -179,7 +179,7 @@ def _stoppable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        complain("Stopped. Complete runs and checkpoints are kept: the same command goes on from there.")
+        complain("Stopped. Complete runs and checkpoints are kept: the same command resumes from there.")
         raise
 
 

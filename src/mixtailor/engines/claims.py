@@ -44,7 +44,7 @@ def check_cap(name: str, option: str, cap: float, rule: Rule, f: int) -> None:
 
 
 def weighing(claimed: Mapping[int, float], n: int, cap: float | None) -> dict[str, Any]:
-    """What a rule is told of the claims of n workers, given by place: weights and their cap; nothing without a cap.
+    """What a rule is given of the claims of n workers, given by place: weights and their cap; nothing without a cap.
 
     A worker without a sound claim has no weight. Where all claim nothing, all count alike.
 

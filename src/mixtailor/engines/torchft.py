@@ -100,7 +100,7 @@ def _checked(rule: Any, manager: Manager) -> Rule:
         )
     if manager._min_replica_size < found.min_rows():
         refuse(
-            f"{found!r} needs at least {found.min_rows()} updates ({found.needs()}), and the manager goes on with "
+            f"{found!r} needs at least {found.min_rows()} updates ({found.needs()}), and the manager continues with "
             f"{manager._min_replica_size}. Make it with min_replica_size={found.min_rows()}."
         )
     return found

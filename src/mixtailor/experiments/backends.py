@@ -8,7 +8,7 @@ __all__ = ["register"]
 
 
 def register(backend: str) -> None:
-    """Make a backend known to joblib; raises a `ConfigError` where there is none."""
+    """Register a backend with joblib; raises a `ConfigError` if it does not exist."""
     if backend in ("ray", "dask"):
         package = {"ray": "ray", "dask": "distributed"}[backend]
         try:

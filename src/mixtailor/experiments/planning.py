@@ -120,7 +120,7 @@ def search_schedule(
 ) -> FoundPlan:
     """The plan under which training ends worst, as far as a search finds it.
 
-    The starts are tried first. From the best of them an evolution strategy goes on. Plans found against another server
+    The starts are tried first, then an evolution strategy from the best of them. Plans found against another server
     are good starts: a transferred attack may beat a fresh search.
 
     Parameters

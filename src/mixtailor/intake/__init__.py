@@ -1,4 +1,4 @@
-"""What arrived: recognised, validated and named, with the way back to its shape, type and device."""
+"""What arrived: recognised, validated and named, and how a result returns to its shape, type and device."""
 
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.compressed import quantised, sparse

@@ -23,7 +23,7 @@ def is_torch(item: Any) -> bool:
 
 
 def is_array(item: Any) -> bool:
-    """Whether this speaks an array protocol."""
+    """Whether this implements an array protocol."""
     if isinstance(item, (np.ndarray, np.generic)) or is_torch(item):
         return True
     if isinstance(item, type):

@@ -8,14 +8,12 @@ import numpy as np
 from mixtailor._checks import check_count, refuse
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
+from mixtailor.intake.layout import each_read
 from mixtailor.storage.compressed import QuantisedSource, SparseSource
 from mixtailor.storage.converted import Converted, Source
+from mixtailor.storage.kinds import Unfit
 
 __all__ = ["quantised", "sparse"]
-
-
-class _Wrong(Exception):  # a signal inside this module: what is wrong with one update
-    pass
 
 
 def sparse(updates: Sequence[tuple[Any, Any]], d: int) -> Arrival:
@@ -46,18 +44,18 @@ def sparse(updates: Sequence[tuple[Any, Any]], d: int) -> Arrival:
     def read(update: Any) -> Source:
         indices, values = _pair(update)
         if indices.dtype.kind not in "iu" and indices.size:
-            raise _Wrong(f"indices of type {indices.dtype}")
+            raise Unfit(f"indices of type {indices.dtype}")
         if indices.shape != values.shape:
-            raise _Wrong(f"{indices.size:,} indices and {values.size:,} values")
+            raise Unfit(f"{indices.size:,} indices and {values.size:,} values")
         indices = indices.astype(np.intp, copy=False)
         if indices.size and not 0 <= indices.min() <= indices.max() < d:
             outside = int(indices.min() if indices.min() < 0 else indices.max())
-            raise _Wrong(f"coordinate {outside}, and there are {d:,}")
+            raise Unfit(f"coordinate {outside}, and there are {d:,}")
         if (np.diff(indices) <= 0).any():
             order = np.argsort(indices, kind="stable")
             indices, values = indices[order], values[order]
             if (np.diff(indices) == 0).any():
-                raise _Wrong("a coordinate twice")
+                raise Unfit("a coordinate twice")
         return SparseSource(indices, _numbers(values), d)
 
     check_count("sparse", "d", d)
@@ -91,9 +89,9 @@ def quantised(updates: Sequence[tuple[Any, Any]], d: int, group: int) -> Arrival
     def read(update: Any) -> Source:
         codes, scales = _pair(update)
         if codes.dtype != np.int8:
-            raise _Wrong(f"codes of type {codes.dtype}")
+            raise Unfit(f"codes of type {codes.dtype}")
         if codes.shape != (d,) or scales.shape != (groups,):
-            raise _Wrong(f"{codes.size:,} codes and {scales.size:,} scales, and there are {d:,} and {groups:,}")
+            raise Unfit(f"{codes.size:,} codes and {scales.size:,} scales, and there are {d:,} and {groups:,}")
         return QuantisedSource(codes, _numbers(scales), group)
 
     check_count("quantised", "d", d)
@@ -105,27 +103,22 @@ def _pair(update: Any) -> tuple[Any, Any]:
     try:
         first, second = (np.asarray(part) for part in update)
     except (ValueError, TypeError):
-        raise _Wrong("not a pair of arrays") from None
+        raise Unfit("not a pair of arrays") from None
     if first.ndim != 1 or second.ndim != 1:
-        raise _Wrong("arrays of more than one dimension" if first.ndim and second.ndim else "not a pair of arrays")
+        raise Unfit("arrays of more than one dimension" if first.ndim and second.ndim else "not a pair of arrays")
     return first, second
 
 
 def _numbers(values: Any) -> Any:
     if values.dtype.kind not in "fiu":
-        raise _Wrong(f"numbers of type {values.dtype}")
+        raise Unfit(f"numbers of type {values.dtype}")
     with np.errstate(over="ignore"):  # beyond float32 is infinite, which a pass finds
         return np.ascontiguousarray(values, np.float32)
 
 
 def _arrival(updates: Sequence[Any], read: Callable[[Any], Source]) -> Arrival:
-    sound: dict[int, Source] = {}
-    faults: dict[int, str] = {}
-    for index, update in enumerate(updates):
-        try:
-            sound[index] = read(update)
-        except _Wrong as wrong:
-            faults[index] = str(wrong)
+    rows, faults = each_read(updates, read)
+    sound = {index: row for index, row in enumerate(rows) if row is not None}
     if not sound:
         why = f"and update 0 is {faults[0]}" if faults else "and there is none"
         refuse(f"Updates need a sound one among them, {why}.")

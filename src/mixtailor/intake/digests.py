@@ -7,7 +7,6 @@ shape and entries have the same one.
 
 import hashlib
 import os
-import stat
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +14,16 @@ from typing import Any
 import numpy as np
 
 from mixtailor.intake.arrays import is_array, is_torch
-from mixtailor.storage.files.opened import digest_of_long
+from mixtailor.storage.files.opened import File, Unreadable
 
 __all__ = ["digest_of", "file_digest"]
 
 _DEPTH = 64
 _NODES = 1 << 16
-_CHUNK = 1 << 20
 
 
 def digest_of(update: Any) -> bytes:
-    """The SHA-256 of an update in memory, whatever it is: an array, layers in containers, or something that is none.
+    """The SHA-256 of an update in memory, whatever it is: an array, layers in containers, or anything else.
 
     Parameters
     ----------
@@ -53,23 +51,11 @@ def file_digest(path: "str | os.PathLike[str]", most: int | None = None) -> byte
     most : int, optional
         How many bytes are read. Of a longer file, the digest covers these and the length.
     """
-    hasher = hashlib.sha256()
     try:
-        # A pipe would keep the server waiting for whoever writes to it.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode):
-                left = found.st_size if most is None else min(found.st_size, most)  # one that grows would never end
-                while left and (chunk := file.read(min(_CHUNK, left))):
-                    hasher.update(chunk)
-                    left -= len(chunk)
-                if most is None or found.st_size <= most:
-                    return hasher.digest()
-                return digest_of_long(found.st_size, hasher.digest())
-    except (OSError, ValueError):  # a name may hold a zero byte
-        pass
-    return hashlib.sha256(b"mixtailor file that cannot be read 1\n").digest()
+        file = File(path)
+    except Unreadable:
+        return hashlib.sha256(b"mixtailor file that cannot be read 1\n").digest()
+    return file.digest(file.size if most is None else most)
 
 
 def _part(hasher: Any, kind: bytes, *fields: bytes) -> None:

@@ -15,7 +15,7 @@ from mixtailor.intake.arrays import restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
-from mixtailor.intake.layout import Structure, structures_of
+from mixtailor.intake.layout import Structure, each_read
 from mixtailor.intake.trees import Leaves
 from mixtailor.storage.converted import WHOLE, Converted
 from mixtailor.storage.files.folders import is_model_folder, main_file
@@ -74,7 +74,7 @@ class Opened(NamedTuple):
 
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
     """Receive n files, as `receive_files` does, for somebody who writes the result to a file."""
-    rows, faults = structures_of(paths, _structure)
+    rows, faults = each_read(paths, _structure)
     files: list[list[File]] = [
         list(dict.fromkeys(array.file for array in row.arrays.values())) if row else [] for row in rows
     ]
@@ -175,7 +175,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
         shown = f"the array {title[0]!r}" if title else "one array without a name"
         array = known.get(title)
         if array is None:
-            refuse(f"The base needs the arrays that the files have, and {name} is without {shown}.")
+            refuse(f"The base needs the arrays that the files have, and {name} lacks {shown}.")
         if (array.kind.shape, array.kind.by_columns) != (kind.shape, kind.by_columns):
             refuse(
                 f"The base needs {shown} in shape {kind.shape} and in the files' order; {name} has {array.kind.shape}."
@@ -205,7 +205,7 @@ def _whole(array: FileArray) -> Array:
 
 
 def _counted(array: FileArray) -> Array | None:
-    """An array of counters; a file that can no longer be read has no say in them."""
+    """An array of counters; a file that can no longer be read does not count."""
     try:
         return _whole(array)
     except Unreadable:

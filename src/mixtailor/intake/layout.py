@@ -1,16 +1,17 @@
-"""The layers of a model: each array by its path, the structure that most workers share, and the way back."""
+"""The layers of a model: each array by its path, and the structure that most workers share."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from mixtailor._checks import refuse
 from mixtailor.storage.kinds import Kind, Unfit
 
-__all__ = ["Path", "Structure", "named", "settle", "structures_of"]
+__all__ = ["Path", "Structure", "each_read", "named", "settle"]
 
 Path = tuple[object, ...]
+T = TypeVar("T")
 
 
 @final
@@ -31,11 +32,9 @@ class Structure:
     form: list[tuple[Path, type]] = field(default_factory=list)
 
 
-def structures_of(
-    items: Sequence[Any], read_one: Callable[[Any], Structure]
-) -> tuple[list[Structure | None], dict[int, str]]:
-    """The arrays of each update, None where there are none, and what is wrong with those."""
-    rows: list[Structure | None] = []
+def each_read(items: Sequence[Any], read_one: Callable[[Any], T]) -> tuple[list[T | None], dict[int, str]]:
+    """What each update is read as, None where it cannot be read, and what is wrong with those."""
+    rows: list[T | None] = []
     faults: dict[int, str] = {}
     for index, item in enumerate(items):
         try:

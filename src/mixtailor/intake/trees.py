@@ -11,7 +11,7 @@ from mixtailor._types import Array
 from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_array, is_torch, read, restored
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
-from mixtailor.intake.layout import Path, Structure, named, settle, structures_of
+from mixtailor.intake.layout import Path, Structure, each_read, named, settle
 from mixtailor.storage.converted import Converted
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
@@ -117,7 +117,7 @@ class Leaves:
             raise TypeError(f"The reference needs the layers of one update and is {error}.") from None
         missing = [path for path in self.paths if path not in arrays]
         if missing:
-            refuse(f"The reference needs the layers of one update and is without {named(missing[0])}.")
+            refuse(f"The reference needs the layers of one update and lacks {named(missing[0])}.")
         return np.concatenate([np.empty(0), *(flattened(self.kinds[path], arrays[path]) for path in self.paths)])
 
 
@@ -152,7 +152,7 @@ def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
 
 
 def _instead(item: object) -> str:
-    """What to write for what people have at hand: a network, or its parameters, which can be read once."""
+    """What to pass in place of a network, or of an iterator of its parameters, which can be read only once."""
     if hasattr(item, "state_dict"):
         return "; give its state_dict()"
     return "; give a list" if isinstance(item, Iterator) else ""
@@ -199,7 +199,7 @@ def leaves_of(updates: Sequence[Any]) -> tuple[Leaves, dict[int, str]]:
     leaves = Leaves.of_one_structure(updates)
     if leaves is not None:
         return leaves, {}
-    rows, faults = structures_of(updates, structure_of)
+    rows, faults = each_read(updates, structure_of)
     return Leaves.settled(rows, faults), faults
 
 

@@ -1,7 +1,6 @@
-"""The one door to numba: typed decorators, and rows found by their address.
+"""The one module that imports numba: typed decorators, and rows found by their address.
 
-numba types itself in part, and differently from version to version; here all of it is `Any`, and nowhere else is it
-imported.
+numba types itself in part, and differently from version to version; here all of it is `Any`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def pair_at(term: int, single: int) -> int:
 
 @functools.cache
 def point_at(term: int, single: int) -> int:
-    """The address of `places_and_point`, for float32 or for float64 rows, for `call_point`."""
+    """The address of `emit_point` for rows at addresses, for float32 or for float64 rows, for `call_point`."""
 
     def point(places: Any, vectors: Any, centre: Any, sums: Any, rows: Any, p: Any) -> None:
         _point_at(places, vectors, centre, sums, rows, p, single, term)
@@ -91,5 +91,5 @@ def call_pair(
 def call_point(
     code: Code, function: Word, places: Data, vectors: Word, point: Data, sums: Data, rows: Word, p: Double
 ) -> None:
-    """`places_and_point` by its address."""
+    """The sums of every row at an address with a point, by the address of `point_at`."""
     code.call(function, places, vectors, point, sums, rows, p)

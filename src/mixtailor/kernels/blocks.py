@@ -29,7 +29,6 @@ __all__ = [
     "grow",
     "one_pair",
     "pairs_of_rows",
-    "places_and_point",
     "rows_and_point",
     "scale_rows",
     "shift_and_scale",
@@ -256,18 +255,6 @@ def rows_and_point(
         return code.builder.add(tile, code.builder.mul(i, pitch))
 
     emit_point(code, rows, row, vectors, point, sums, p, code.double_type, term)
-
-
-@emitted()
-def places_and_point(
-    code: Code, places: Data, vectors: Word, point: Data, sums: Data, rows: Word, p: Double, like: Element, term: int
-) -> None:
-    """As `rows_and_point`, for rows at addresses, of the dtype of `like`: read twice, they are not worth a tile."""
-
-    def row(i: Any) -> Any:
-        return code.word(code.offset(places, i, 8))
-
-    emit_point(code, rows, row, vectors, point, sums, p, like, term)
 
 
 @emitted()

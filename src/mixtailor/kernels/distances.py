@@ -2,7 +2,7 @@
 
 All sums are float64 sums of float64 powers of float64 differences: nearly equal rows keep their digits, and the
 difference of two float32 numbers never overflows. The powers may: sums are raw, and a caller that finds one infinite or
-vanishing asks for it again, scaled.
+vanishing measures that pair again, by `norms`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from mixtailor.kernels.combinations import finite_rows, mix_run
 from mixtailor.kernels.lanes import REGISTER
 from mixtailor.kernels.tiles import PER, fill, vectors_of
 
-__all__ = ["pair_sums", "point_maxima"]
+__all__ = ["pair_sums", "sums_with_point"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 LARGEST_WHOLE = 64  # whole powers beyond are taken by logarithms: each has a kernel of its own
 TOGETHER = 16  # powers up to here can be had all at once
-RUN = 512  # coordinates of listed pairs at a time
 PASS = 8192  # coordinates that one power after the other sees while they are in the second-level cache
 
 
@@ -78,7 +77,7 @@ _UNMIXED = np.zeros((0, 0))
 def _pairs(mixed: int) -> Callable[..., bool]:
     @special_kernel(mixed)
     def sums_of_pairs(
-        sum_pairs: Any, addresses: Any, like: Any, width: Any, p: Any, factor: Any, mixing: Any, tile: Any, answer: Any
+        sum_pairs: Any, addresses: Any, like: Any, width: Any, p: Any, mixing: Any, tile: Any, answer: Any
     ) -> Any:
         """What is summed is given by the address of a function, so that this is compiled once for all powers."""
         planes, rows = answer.shape[:2]
@@ -93,11 +92,6 @@ def _pairs(mixed: int) -> Callable[..., bool]:
                 finite &= mix_run(addresses, like, start, length, mixing, tile)
             else:
                 finite &= fill(addresses, like, start, length, tile)
-            if factor != 1.0:
-                for i in range(rows):
-                    target = tile[i]
-                    for c in range(run):
-                        target[c] *= factor
             call_pairs(sum_pairs, tile, tile.strides[0], vectors_of(length), answer, rows, p)
         for plane in range(planes):
             for i in range(rows):
@@ -109,9 +103,9 @@ def _pairs(mixed: int) -> Callable[..., bool]:
 
 
 @functools.cache
-def _points(term: int) -> Callable[..., None]:
+def _to_point(term: int) -> Callable[..., None]:
     @special_kernel(term)
-    def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, p: Any, tile: Any, answer: Any) -> None:
+    def sums_to_point(addresses: Any, like: Any, width: Any, point: Any, tile: Any, answer: Any) -> None:
         rows = addresses.size
         run = tile.shape[1] - 8
         part = np.zeros(run)
@@ -121,39 +115,24 @@ def _points(term: int) -> Callable[..., None]:
             copy(point[start:], part, length)
             for c in range(length, run):
                 part[c] = 0.0
-            rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, p, term)
+            rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, 0.0, term)
 
     return sums_to_point
 
 
-def _by_power(rows: int, width: int, powers: Floats, shape: tuple[int, ...], ask: Callable[..., Floats]) -> Floats:
-    """Planes of sums, one a power: ``ask(term, p, start, length)`` adds up over runs that stay in the cache."""
-    answer = np.zeros((powers.size, *shape))
-    whole = [p == int(p) and p <= TOGETHER for p in powers if p < np.inf]
-    if sum(whole) > 3 and all(whole) and len(whole) == powers.size:
-        every = ask(EVERY + int(powers.max()), 0.0, 0, width)
-        return every[powers.astype(np.intp) - 1]
-    run = width if powers.size == 1 else PASS
-    for start in range(0, width, max(1, run)):
-        length = min(run, width - start)
-        for plane, p in enumerate(powers):
-            part = ask(term_of(p), float(p), start, length).reshape(shape)
-            answer[plane] = np.maximum(answer[plane], part) if p == np.inf else answer[plane] + part
+def sums_with_point(addresses: Indices, like: NDArray[Any], width: int, point: Floats, term: int) -> Floats:
+    """What a term of `blocks` without a power, `MAXIMUM` or `PRODUCT`, gives for every row and a point."""
+    answer = np.zeros(addresses.size)
+    _to_point(term)(addresses, like, width, point, empty_tile(addresses.size), answer)
     return answer
 
 
 def pair_sums(
-    addresses: Indices,
-    like: NDArray[Any],
-    width: int,
-    powers: Floats,
-    factor: float = 1.0,
-    mixing: Floats | None = None,
+    addresses: Indices, like: NDArray[Any], width: int, powers: Floats, mixing: Floats | None = None
 ) -> Floats:
-    """``sum |factor (x_i - x_j)|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
+    """``sum |x_i - x_j|^p`` for every pair and every p, (P, k, k); an infinite p gives the maximum.
 
-    A factor that is a power of two brings rows of any size to where powers neither overflow nor vanish. With `mixing`,
-    the pairs are of the rows ``mixing @ x``, which exist for a moment only.
+    With `mixing`, the pairs are of the rows ``mixing @ x``, which exist for a moment only.
 
     The sums are raw: they overflow or vanish where the powers do. Sums with a row that is not finite are not finite,
     and neither is its diagonal, which is zero for all others.
@@ -165,7 +144,7 @@ def pair_sums(
         places = addresses if start == 0 else addresses + start * like.itemsize
         answer = np.zeros((max(1, term - EVERY), rows, rows))
         if not _pairs(int(mixing is not None))(
-            pairs_at(term, 0), places, like, length, p, factor, weights, empty_tile(rows), answer
+            pairs_at(term, 0), places, like, length, p, weights, empty_tile(rows), answer
         ):
             lost = ~finite_rows(places, like, length)
             if mixing is not None:
@@ -175,11 +154,11 @@ def pair_sums(
 
     if powers.size == 1:
         return ask(term_of(float(powers[0])), float(powers[0]), 0, width)
-    return _by_power(rows, width, powers, (rows, rows), ask)
-
-
-def point_maxima(addresses: Indices, like: NDArray[Any], width: int, point: Floats) -> Floats:
-    """``max |x_i - point|`` for every row."""
-    answer = np.zeros((1, addresses.size))
-    _points(MAXIMUM)(addresses, like, width, point, np.inf, empty_tile(addresses.size), answer)
-    return np.asarray(answer[0])
+    if powers.size > 3 and powers.max() <= TOGETHER and (powers == np.floor(powers)).all():
+        return ask(EVERY + int(powers.max()), 0.0, 0, width)[powers.astype(np.intp) - 1]
+    total = np.zeros((powers.size, rows, rows))
+    for start in range(0, width, PASS):
+        for plane, p in zip(total, powers.tolist(), strict=True):
+            (part,) = ask(term_of(p), p, start, min(PASS, width - start))
+            (np.maximum if p == np.inf else np.add)(plane, part, out=plane)
+    return total

@@ -27,7 +27,7 @@ from mixtailor.kernels._numba import copy, helper, inlined, kernel, run_at
 from mixtailor.kernels.addresses import call_pair, call_pairs, call_point, pair_at, pairs_at, point_at
 from mixtailor.kernels.blocks import EVERY, MAXIMUM, one_pair, scale_rows, weigh
 from mixtailor.kernels.combinations import finite_rows
-from mixtailor.kernels.distances import aligned, edges, point_maxima, run_of, term_of
+from mixtailor.kernels.distances import aligned, edges, run_of, sums_with_point, term_of
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import PER, places_of, vectors_of
 
@@ -308,7 +308,7 @@ _NONE = np.zeros(0)
 def point_norms(addresses: Indices, like: NDArray[Any], width: int, point: Floats, p: float) -> Floats:
     """The l_p distances of rows of any size to a point, a contiguous run of float64."""
     if p == np.inf:
-        return point_maxima(addresses, like, width, point)
+        return sums_with_point(addresses, like, width, point, MAXIMUM)
     return _norms_to(addresses, like, width, point, _NONE, float(p))
 
 

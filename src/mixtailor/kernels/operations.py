@@ -92,9 +92,11 @@ class Space(ABC, Generic[B]):
     def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
         """The combination of the rows in float64, and whether it is finite."""
 
-    @abstractmethod
     def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
         """As `combine`, written to a window of the result, in its type; whether it is finite."""
+        values, finite = self.combine(block, weights)
+        self.store(values, out)
+        return finite
 
     @abstractmethod
     def zeros(self, width: int) -> Any:

@@ -6,7 +6,7 @@ a time. Panels are independent of each other and are shared out to the threads; 
 matrix, whatever the number of threads.
 
 A panel is float64, or float32 at twice the speed. In float32, differences are rounded once and a lane adds up `TERMS`
-powers before they go on to float64: a sum of p-th powers is right to ``(TERMS + 2 p) 2^-24``, up to terms that are
+powers before they are added in float64: a sum of p-th powers is right to ``(TERMS + 2 p) 2^-24``, up to terms that are
 lost because float32 cannot hold them. Rows are brought to the size of one by a power of two, run by run, and what could
 have been lost at most, by underflow, is returned as the `floor`: a sum below it is not to be used. A sum that
 overflowed is infinite.

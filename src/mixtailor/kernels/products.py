@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixtailor.kernels._numba import copy, helper, kernel, run_at
-from mixtailor.kernels.blocks import PRODUCT, dots_about, pairs_of_rows, rows_and_point, shift_and_scale
-from mixtailor.kernels.distances import edges, empty_tile, run_of
+from mixtailor.kernels._numba import copy, kernel, run_at
+from mixtailor.kernels.blocks import PRODUCT, dots_about, pairs_of_rows, shift_and_scale
+from mixtailor.kernels.distances import edges, empty_tile, run_of, sums_with_point
 from mixtailor.kernels.lanes import DOUBLES
 from mixtailor.kernels.tiles import fill, places_of, vectors_of
 
@@ -19,26 +19,18 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-@helper
-def _centred(
-    addresses: Any, like: Any, start: int, length: int, about: int, inverse_scales: Any, centre: Any, tile: Any
-) -> int:
-    """Fill the tile with ``(x_i - x_about) * inverse_scales[i]`` over a run; how many registers it fills."""
-    fill(addresses, like, start, length, tile)
-    vectors = int(vectors_of(length))
-    if about >= 0:
-        copy(tile[about], centre, len(centre))
-    shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, addresses.size)
-    return vectors
-
-
 @kernel
 def _gram(addresses: Any, like: Any, width: int, about: int, inverse_scales: Any, tile: Any, answer: Any) -> None:
     rows = addresses.size
     run = tile.shape[1] - 8
     centre = np.zeros(run)
     for start in range(0, width, run):
-        vectors = _centred(addresses, like, start, min(run, width - start), about, inverse_scales, centre, tile)
+        length = min(run, width - start)
+        vectors = vectors_of(length)
+        fill(addresses, like, start, length, tile)
+        if about >= 0:
+            copy(tile[about], centre, run)
+        shift_and_scale(tile, tile.strides[0], vectors, centre, inverse_scales, rows)
         pairs_of_rows(tile, tile.strides[0], vectors, answer, rows, 0.0, tile, PRODUCT)
     for i in range(rows):
         for j in range(i):
@@ -56,22 +48,7 @@ def gram(addresses: Indices, like: Any, width: int, about: int, inverse_scales: 
 
 
 @kernel
-def _gram_rows(
-    addresses: Any, like: Any, width: int, about: int, inverse_scales: Any, which: Any, tile: Any, answer: Any
-) -> None:
-    run = tile.shape[1] - 8
-    centre = np.zeros(run)
-    for start in range(0, width, run):
-        vectors = _centred(addresses, like, start, min(run, width - start), about, inverse_scales, centre, tile)
-        for k in range(which.size):
-            rows_and_point(tile, tile.strides[0], vectors, tile[which[k]], answer[k], addresses.size, 0.0, PRODUCT)
-
-
-@kernel
-def _single_gram_rows(
-    addresses: Any, like: Any, width: int, about: int, which: Any, run: int, edge: Any, answer: Any
-) -> None:
-    """For float32 rows, whose products float64 holds whatever their size, so that they need no scales, nor a tile."""
+def _gram_rows(addresses: Any, like: Any, width: int, about: int, which: Any, run: int, edge: Any, answer: Any) -> None:
     rows = addresses.size
     places = np.empty(rows, np.intp)
     centre, point = np.zeros(run), np.zeros(run)
@@ -87,34 +64,19 @@ def _single_gram_rows(
             dots_about(places, vectors, centre, point, answer[k], rows, like)
 
 
-def gram_rows(addresses: Indices, like: Any, width: int, about: int, inverse_scales: Floats, which: Indices) -> Floats:
-    """The rows `which` of `gram`, to all digits that it has: for a few of them, little more than a reading."""
-    answer = np.zeros((which.size, addresses.size))
-    if like.itemsize == 4 and about >= 0:
-        run = run_of(addresses.size)
-        edge = edges(addresses.size, width, run, like.dtype)
-        _single_gram_rows(addresses, like, width, about, which, run, edge, answer)
-        return answer * inverse_scales[which][:, None] * inverse_scales
-    _gram_rows(addresses, like, width, about, inverse_scales, which, empty_tile(addresses.size), answer)
-    return answer
+def gram_rows(
+    addresses: Indices, like: NDArray[np.float32], width: int, about: int, inverse_scales: Floats, which: Indices
+) -> Floats:
+    """The rows `which` of `gram` about a row, to all digits that it has: for a few, little more than a reading.
 
-
-@kernel
-def _point_dots(addresses: Any, like: Any, width: int, point: Any, tile: Any, answer: Any) -> None:
-    rows = addresses.size
-    run = tile.shape[1] - 8
-    part = np.zeros(run)
-    for start in range(0, width, run):
-        length = min(run, width - start)
-        fill(addresses, like, start, length, tile)
-        copy(point[start:], part, length)
-        for c in range(length, run):
-            part[c] = 0.0
-        rows_and_point(tile, tile.strides[0], vectors_of(length), part, answer, rows, 0.0, PRODUCT)
+    For float32 rows, whose products float64 holds whatever their size, so that they need no scales, nor a tile.
+    """
+    answer, run = np.zeros((which.size, addresses.size)), run_of(addresses.size)
+    edge = edges(addresses.size, width, run, like.dtype)
+    _gram_rows(addresses, like, width, about, which, run, edge, answer)
+    return answer * inverse_scales[which][:, None] * inverse_scales
 
 
 def point_dots(addresses: Indices, like: Any, width: int, point: Floats) -> Floats:
     """Inner product of each row with `point`."""
-    answer = np.zeros(addresses.size)
-    _point_dots(addresses, like, width, point, empty_tile(addresses.size), answer)
-    return answer
+    return sums_with_point(addresses, like, width, point, PRODUCT)

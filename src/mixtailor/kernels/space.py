@@ -104,7 +104,7 @@ class Numba(Space[Block]):
                 found[direct] = norms.pair_norms(block.addresses, block.like, block.width, powers[direct])
                 found[~direct] = self.pair_lengths(block, powers[~direct])
                 return found
-        sums = distances.pair_sums(block.addresses, block.like, block.width, powers, 1.0, block.mixing)
+        sums = distances.pair_sums(block.addresses, block.like, block.width, powers, block.mixing)
         for plane, p in zip(sums, powers.tolist(), strict=True):
             if p == 2.0 and single:  # squares of differences of float32 numbers never leave float64
                 np.sqrt(plane, out=plane)
@@ -151,6 +151,8 @@ class Numba(Space[Block]):
 
     def gram_rows(self, block: Block, about: int, inverse_scales: Floats, which: Integers) -> Floats:
         block = block.plain()
+        if block.like.itemsize == 8:
+            return np.asarray(super().gram_rows(block, about, inverse_scales, which))
         return products.gram_rows(block.addresses, block.like, block.width, about, inverse_scales, which)
 
     def point_dots(self, block: Block, point: Any) -> Floats:

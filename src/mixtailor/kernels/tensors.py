@@ -89,20 +89,12 @@ class Tensors(Space[torch.Tensor]):
 
     # Vectors.
 
-    def _combined(self, block: torch.Tensor, weights: Floats) -> torch.Tensor:
+    def combine(self, block: torch.Tensor, weights: Floats) -> tuple[Any, Any]:
         used = np.nonzero(weights)[0]  # the rest is skipped, not multiplied: zero times infinity is no number
         if len(used) < len(weights):
             block = block[self.tensor(used)]
-        return self.tensor(weights[used], self.wide) @ block.to(self.wide)
-
-    def combine(self, block: torch.Tensor, weights: Floats) -> tuple[Any, Any]:
-        values = self._combined(block, weights)
+        values = self.tensor(weights[used], self.wide) @ block.to(self.wide)
         return values, values.isfinite().all()
-
-    def combine_into(self, block: torch.Tensor, weights: Floats, out: Any) -> Any:
-        self.store(self._combined(block, weights), out)
-        parts = out if isinstance(out, list) else [out]
-        return torch.stack([part.isfinite().all().to(self.device) for part in parts]).all()
 
     def columns(self, block: torch.Tensor, statistic: columnwise.Statistic) -> tuple[Any, Any]:
         rows = block.to(torch.float64 if block.dtype == torch.float64 else torch.float32)

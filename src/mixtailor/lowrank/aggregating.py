@@ -98,7 +98,7 @@ def _name(names: Sequence[object], place: int) -> object:
 
 
 def _read(update: Mapping[str, Any]) -> LowRank | str:
-    """The factors of an update in float64, or why it is none."""
+    """The factors of an update in float64, or what is wrong with it."""
     found: dict[str, Factors] = {}
     for name, pair in update.items():
         try:

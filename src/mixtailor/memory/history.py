@@ -7,18 +7,23 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Floats
-from mixtailor.memory.views import copies, view_of
+from mixtailor.kernels.selection import median
+from mixtailor.memory.views import copies, effective_rounds, together, view_of
 from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
 
-MOST_WORKERS = 1 << 16  # half a gigabyte, with the sketches and time scales that are the default
+MOST_WORKERS = 1 << 16  # 0.8 gigabytes, with the sketches and time scales that are the default
+_TOGETHER = 0.99  # the decay of the running means with random signs
 _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a running mean
 
 
 @final
 class History:
     """Running means, at several time scales, of how each worker's sketch deviates from the result's.
+
+    One more has signs that are drawn anew in each call: the inner products of two of these means are sums over the
+    rounds of the inner products of the deviations, and show who moves with whom.
 
     Parameters
     ----------
@@ -32,8 +37,9 @@ class History:
 
     def __init__(self, key: int, decays: tuple[float, ...], size: int) -> None:
         self.key, self.decays, self.size = key, decays, size
-        self.means: dict[str, Floats] = {}  # by worker, (time scales, size) in float32
+        self.means: dict[str, Floats] = {}  # by worker, (time scales and the one with signs, size) in float32
         self.rounds: dict[str, int] = {}
+        self.calls = 0
         self.d: int | None = None  # the coordinates of the updates, once there were some
 
     def settle(self, group: Group) -> None:
@@ -41,7 +47,7 @@ class History:
         if group.count == 1:
             return
         key = self.key if self.means else 0  # while nothing is remembered, each process has a key of its own
-        known = np.array([number % (1 << 20) for number in (len(self.means), sum(self.rounds.values()), key)], float)
+        known = np.array([number % (1 << 20) for number in (len(self.means), self.calls, key)], float)
         total, _ = group.sum(np.stack([known, known**2]), False)
         if (total[0] ** 2 != group.count * total[1]).any():  # equal on all processes only if their variance is zero
             refuse(
@@ -60,14 +66,31 @@ class History:
                 "training, and reset() it when the model changes."
             )
 
+    def scales(self) -> Floats:
+        """The decay of each running mean, that with signs last, as factors of (scales, n, size)."""
+        return np.array([*self.decays, _TOGETHER])[:, None, None]
+
+    def added(self, deviations: Floats) -> Floats:
+        """What a call adds to each running mean, (scales, n, size)."""
+        lengths = (deviations**2).sum(axis=1)
+        # Rounds count alike, however long their updates are.
+        unit = np.sqrt(median(lengths) or lengths.max()) or 1.0
+        signs = np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size) * 2.0 - 1.0
+        return np.stack([deviations] * len(self.decays) + [signs * deviations / unit])
+
+    def effective_rounds(self, workers: Sequence[str]) -> float:
+        """Of how many rounds with equal weights the mean with signs has the noise, this call included."""
+        return effective_rounds(_TOGETHER, 1.0 + median(np.array([self.rounds.get(worker, 0) for worker in workers])))
+
     def means_of(self, workers: Sequence[str]) -> Floats:
-        """The running means of these workers, (time scales, n, size). A worker that is new has deviated by nothing."""
-        none = np.zeros((len(self.decays), self.size), np.float32)
+        """The running means of these workers, (scales, n, size). A worker that is new has deviated by nothing."""
+        none = np.zeros((len(self.decays) + 1, self.size), np.float32)
         found = [self.means.get(worker, none) for worker in workers]
         return np.stack(found, axis=1).astype(np.float64)
 
     def advance(self, workers: Sequence[str], means: Floats) -> None:
         """Keep new running means; of workers that did not take part, the old ones stay."""
+        self.calls += 1
         for place, worker in enumerate(workers):
             self.means.pop(worker, None)  # whoever came last stands last
             self.means[worker] = np.clip(means[:, place], -_MOST, _MOST).astype(np.float32)
@@ -85,6 +108,7 @@ class History:
             "size": self.size,
             "workers": workers,
             "rounds": [self.rounds[name] for name in workers],
+            "calls": self.calls,
             "d": self.d,
             "means": means,
         }
@@ -95,10 +119,11 @@ class History:
             key, decays, size = int(state["key"]), tuple(map(float, state["decays"])), int(state["size"])
             workers, rounds = [str(name) for name in state["workers"]], [int(count) for count in state["rounds"]]
             means = np.array(state["means"], np.float32)  # a copy: the caller may change its state
-            d = None if state.get("d") is None else int(state["d"])  # states of earlier versions have none
+            d = None if state["d"] is None else int(state["d"])
+            calls = int(state["calls"])
         except (KeyError, TypeError, ValueError, OverflowError):
             refuse("A memory needs the state that another memory gave, and got something else.")
-        counts = [*rounds, 1 if d is None else d]
+        counts = [*rounds, 1 if d is None else d, 1 + calls - max(rounds, default=0)]
         if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or min(counts) < 1:
             refuse("The state of a memory is damaged: its key, its names or its counts cannot be those of a memory.")
         if (decays, size) != (self.decays, self.size):
@@ -106,10 +131,10 @@ class History:
                 f"This memory has decays {self.decays} and size {self.size}, and the state is of one with {decays} and "
                 f"{size}. Make a memory like the one that gave the state."
             )
-        shape = (len(workers), len(decays), size) if workers else (0,)
+        shape = (len(workers), len(decays) + 1, size) if workers else (0,)
         if means.shape != shape or len(rounds) != len(workers) or not np.isfinite(means).all():
             refuse("The state of a memory is damaged: its numbers do not fit its workers.")
-        self.key, self.d = key, d
+        self.key, self.d, self.calls = key, d, calls
         self.means, self.rounds = dict(zip(workers, means, strict=True)), dict(zip(workers, rounds, strict=True))
 
 
@@ -139,17 +164,22 @@ class Recall:
         self._weights: Floats | None = None
 
     def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
-        """The view of this round and those of all time scales, V x n x n."""
+        """The view of this round, those of all time scales, and that of who moves with whom, V x n x n."""
         self.history.check_length(d)
         self._d = d
-        decays = np.array(self.history.decays)[:, None, None]
         self._names, self._sketches = [self.workers[row] for row in received], sketches
         self._means = self.history.means_of(self._names)
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
-        means = decays * self._means + (1.0 - decays) * now
+        *steady, signed = self._moved(now)
         self.copies = copies(now, mass)
-        return np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in means)])
+        pairs = together(signed, self.history.effective_rounds(self._names), mass)
+        return np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in steady), pairs])
+
+    def _moved(self, deviations: Floats) -> Floats:
+        """The running means with this call's deviations."""
+        scales = self.history.scales()
+        return np.asarray(scales * self._means + (1.0 - scales) * self.history.added(deviations))
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""
@@ -159,7 +189,5 @@ class Recall:
         """Add this round to the history, as deviations from its result."""
         if self._weights is None:
             return
-        decays = np.array(self.history.decays)[:, None, None]
-        deviations = self._sketches - self._weights @ self._sketches
         self.history.d = self._d
-        self.history.advance(self._names, decays * self._means + (1.0 - decays) * deviations)
+        self.history.advance(self._names, self._moved(self._sketches - self._weights @ self._sketches))

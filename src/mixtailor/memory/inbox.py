@@ -233,7 +233,7 @@ class Inbox:
     def _check(self, name: str, version: int) -> None:
         who = shown(name)
         if self.workers is not None and name not in self.workers:
-            raise UnknownWorkerError(f"{who} sent an update and is none of the {len(self.workers)} workers expected.")
+            raise UnknownWorkerError(f"{who} sent an update, but {len(self.workers)} other workers are expected.")
         if version > self._version:
             raise FutureError(f"{who} sent an update of version {version}, and the model has version {self._version}.")
         if self.oldest is not None and self._version - version > self.oldest:

@@ -41,17 +41,20 @@ class Memory(Keeping):
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
-    present deviations, and those of the running means at each time scale a. The rule decides from these views alone,
-    and its weights are applied to the clipped updates y of this round. No update is longer than the median, so one
-    round cannot do much harm. Updates that are much closer together than is usual in this round (less than a quarter of
-    the usual squared distance) share the weight of one, so that nobody gains by sending the same from several workers.
+    present deviations, and those of the running means at each time scale a. One more running mean has signs that are
+    drawn anew in each round: its inner products show who moves with whom, whatever the direction. The rule decides from
+    these views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
+    median, so one round cannot do much harm. Updates that are much closer together than is usual in this round (less
+    than a quarter of the usual squared distance) share the weight of one, so that nobody gains by sending the same from
+    several workers.
     Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
     ----------
     rule : rule
         Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
-        distances of the view in which workers spread most. A `MixTailor` of such rules is drawn each round as ever.
+        distances of the view in which workers spread most, without that of who moves with whom. A `MixTailor` of such
+        rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
     size : int
@@ -84,7 +87,7 @@ class Memory(Keeping):
     without a memory. An update that is aggregated again, as `Kept` of an `Inbox` does, counts once for `suspects`:
     counted in every call, honest workers that are slow were named.
 
-    The state takes ``4 size`` bytes for each worker and time scale. Of more than 65,536 workers, those that have been
+    The state takes ``4 size`` bytes for each worker and running mean. Of more than 65,536 workers, those that have been
     absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
     and `load` keep it over restarts. It contains the key, so keep it as secret as the server's other secrets. One
     memory belongs to one training: updates of another length are refused. It learns when a call has succeeded, and two

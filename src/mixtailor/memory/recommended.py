@@ -35,7 +35,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     Examples
     --------
     >>> recommended(f=2, n=12)
-    Memory(MixTailor([ViewFilter(f=2), DistanceFilter()]))
+    Memory(MixTailor([ViewFilter(f=2), DistanceFilter()], probabilities=[0.75, 0.25]))
     """
     if n is not None:
         check_count("recommended", "n", n, 3)
@@ -46,4 +46,4 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     check_f("recommended", f)
     if n is not None and n < 2 * f + 1:
         refuse(f"recommended(f={f}) needs at least {2 * f + 1} workers (n >= 2f + 1) and got n = {n}. Lower f.")
-    return Memory(MixTailor([ViewFilter(f), DistanceFilter()]))
+    return Memory(MixTailor([ViewFilter(f), DistanceFilter()], probabilities=[0.75, 0.25]))

@@ -272,7 +272,7 @@ class SeededEntropy(Entropy):
     >>> SeededEntropy(7)
     <SeededEntropy(7): for experiments only, whoever knows the seed knows every draw>
 
-    A checkpoint keeps the state, and the run goes on where it stopped.
+    A checkpoint keeps the state, and the run resumes where it stopped.
 
     >>> source = SeededEntropy(7)
     >>> _ = source.key("draw")
@@ -320,7 +320,7 @@ class SeededEntropy(Entropy):
             return {"source": self._fingerprint(), "counters": dict(self._counters)}
 
     def restore(self, state: Mapping[str, object]) -> None:
-        """Go on from what `state` gave. A state of another seed, or a damaged one, is an error and changes nothing."""
+        """Continue from what `state` gave. A state of another seed or a damaged one is an error and changes nothing."""
         if not isinstance(state, Mapping) or set(state) != {"source", "counters"}:
             raise ValueError('The state of a SeededEntropy has exactly the fields "source" and "counters".')
         if state["source"] != self._fingerprint():

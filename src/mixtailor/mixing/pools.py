@@ -68,7 +68,7 @@ def paper_pool(
     check_f("paper_pool", f)
     for name in without:
         if name not in CLASSES:
-            refuse(f"paper_pool knows no class {name!r}. {nearest(str(name), CLASSES)}")
+            refuse(f"paper_pool has no class {name!r}. {nearest(str(name), CLASSES)}")
     powers = [float(p) for p in norms]
     if not powers:
         refuse("paper_pool needs at least one norm and got none.")

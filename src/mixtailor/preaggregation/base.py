@@ -9,7 +9,7 @@ from mixtailor._checks import check_rows, refuse
 from mixtailor.rules.base import Plan, Rule
 from mixtailor.rules.part import Asks, Part
 from mixtailor.rules.plain import as_rule, check_inner
-from mixtailor.rules.promises import formula_of
+from mixtailor.rules.promises import NEVER, formula_of, least_rows
 from mixtailor.rules.weighting import WEIGHTED, Weighting
 from mixtailor.updates import Point, Updates
 from mixtailor.updates.pairs import FEWEST
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mixtailor.rules.request import Request
 
 __all__ = ["Both", "Chain", "PreAggregation"]
-
-_MOST_ROWS = 1 << 20
 
 
 class PreAggregation(Part):
@@ -174,15 +172,11 @@ class Chain(Rule):
 
     def _least_rows(self) -> int:
         f = self.declared_f() or 0
-        low, high = 1, 1
-        while not self._fits(high, f):
-            low, high = high + 1, high * 2
-            if high > _MOST_ROWS:
-                refuse(f"{self!r} needs more rows than any n gives it ({self._formula()}). Lower f.")
-        while low < high:  # rows behind a pre-aggregation never get fewer as n grows
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._fits(middle, f) else (middle + 1, high)
-        return low
+        # Rows behind a pre-aggregation never get fewer as n grows.
+        found = least_rows(lambda n: self._fits(n, f))
+        if found == NEVER:
+            refuse(f"{self!r} needs more rows than any n gives it ({self._formula()}). Lower f.")
+        return found
 
     def _fits(self, n: int, f: int) -> bool:
         rows, rule = self._mapped(n, f)

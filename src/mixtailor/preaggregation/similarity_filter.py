@@ -40,7 +40,7 @@ class SimilarityFilter(PreAggregation):
 
     Notes
     -----
-    The appendix of the MixTailor paper speaks of a filter that rejects all similar updates and, for attackers who mean
+    The appendix of the MixTailor paper mentions a filter that rejects all similar updates and, for attackers who mean
     to pass it, of distances of at least :math:`\epsilon`: a distance of exactly ``eps`` passes. Where honest rows are
     similar to each other they leave too; where fewer rows are left than the rule behind needs, the call fails and says
     so. Choose ``eps`` far below the distances between honest rows.

@@ -115,7 +115,7 @@ def compare(
     """Train with every rule under every attack, and compare.
 
     Everything may be an object or a name. Runs go in parallel. A run that is complete in `out` is not repeated, and one
-    that was stopped goes on: the same call, again, finishes what is missing. A run is another one where what an object
+    that was stopped resumes: the same call, again, finishes what is missing. A run is another one where what an object
     does changes: the code of a function or a class, the numbers of a network or of the data.
 
     Parameters

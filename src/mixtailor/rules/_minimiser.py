@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mixtailor._types import Floats
-from mixtailor.updates import Given, Median, Point, Updates
+from mixtailor.updates import Median, Point, Updates
 from mixtailor.updates.reader import values
 
 __all__ = ["minimiser"]
@@ -29,28 +29,28 @@ def minimiser(updates: Updates, p: float, tolerance: float, limit: int) -> tuple
     """
     start: Point = updates.columns(Median())
     at = _flat(updates, start)
-    distances = updates.distances_to(_given(updates, at), p)
-    total, size, residual = _sum(distances), 1.0 if p <= 2.0 else 1.0 / (p - 1.0), 0.0
+    distances = updates.distances_to(updates.given(at), p)
+    total, size, residual = float(distances.sum()), 1.0 if p <= 2.0 else 1.0 / (p - 1.0), 0.0
     rows = [updates.row(i) for i in range(updates.n)]
     for steps in range(1, limit + 1):
         near = np.maximum(distances, _SMOOTHING * float(np.median(distances)))
         if not near.min() > 0.0:
             return start, 0, 0.0  # most rows are equal, and the median is the point
-        direction = _flat(updates, updates.formula(partial(_direction, near, p), *rows, _given(updates, at)))
+        direction = _flat(updates, updates.formula(partial(_direction, near, p), *rows, updates.given(at)))
         while True:
             there = at + size * direction
-            reached = updates.distances_to(_given(updates, there), p)
-            gain = total - _sum(reached)
+            reached = updates.distances_to(updates.given(there), p)
+            gain = total - float(reached.sum())
             if gain > 0.0 or size < _LEAST:
                 break
             size /= 2.0
         if gain <= 0.0:
-            return _given(updates, at), steps, 0.0  # no step descends: rounding is all that is left
+            return updates.given(at), steps, 0.0  # no step descends: rounding is all that is left
         at, distances, total = there, reached, total - gain
         residual, size = gain / total if total > 0.0 else 0.0, min(_LONGER * size, 1.0)
         if residual <= tolerance:
             break
-    return _given(updates, at), steps, residual
+    return updates.given(at), steps, residual
 
 
 def _direction(near: Floats, p: float, _start: int, _stop: int, *parts: Any) -> Any:
@@ -64,15 +64,6 @@ def _direction(near: Floats, p: float, _start: int, _stop: int, *parts: Any) -> 
         above, below = above + weight * apart, below + weight
     # Where p is large, all the weights of a coordinate may be too small for float64.
     return above / (below + (below == 0.0) * 1.0)
-
-
-def _sum(distances: Floats) -> float:
-    # A row whose distance float64 cannot hold has no say in where the others' sum is least.
-    return float(distances[np.isfinite(distances)].sum())
-
-
-def _given(updates: Updates, vector: Any) -> Given:
-    return updates.given(vector)
 
 
 def _flat(updates: Updates, point: Point) -> Any:

@@ -47,10 +47,10 @@ class Rule(Part):
     - ``translation``: adding a vector to all updates adds it to the result;
     - ``scale``: scaling all updates by a positive number scales the result.
 
-    The input is never modified and the result never aliases it. The result has the type of one update; a mean of whole
-    numbers is none, so updates that are one array of integers give float64. Integers beside floats, as in a state dict,
-    are counters: they take no part in distances and keep their type (the lower median of them). Whatever at most
-    f updates contain, the result is finite. A rule is pure: it keeps no state, and all its randomness comes from
+    The input is never modified and the result never aliases it. The result has the type of one update; a mean of
+    integers is not an integer, so updates that are one array of integers give float64. Integers beside floats, as in a
+    state dict, are counters: they take no part in distances and keep their type (the lower median of them). Whatever at
+    most f updates contain, the result is finite. A rule is pure: it keeps no state, and all its randomness comes from
     ``updates.random``.
     """
 

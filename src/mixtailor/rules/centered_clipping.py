@@ -47,7 +47,7 @@ class CenteredClipping(Rule):
     -----
     Other libraries start at zero where there is no last result, which a `reference` of zeros gives: far from the rows,
     one step from there is `tau` long at most. One row moves a step by no more than ``tau / n``, whatever it holds. The
-    published guarantee speaks of the distance from the start to the honest mean, so that there is no coefficient. With
+    published guarantee is about the distance from the start to the honest mean, so that there is no coefficient. With
     a reference, adding a vector to all rows adds it to the result where it is added to the reference too.
 
     References
@@ -82,15 +82,14 @@ class CenteredClipping(Rule):
             reach = np.partition(updates.distances(2.0), n // 2, axis=1)[:, n // 2]
             start = updates.mean(np.nonzero(reach == reach.min())[0])
         lengths = updates.distances_to(start)
-        near = np.isfinite(lengths)
-        pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n
+        pull = clip_factors(lengths, self.tau) / n
         shift = pull  # the weights of the rows, less the start, in the way made so far
         if self.iterations > 1:
-            products = updates.products(start) * (near[:, None] & near[None, :])
+            products = updates.products(start)
             for _ in range(self.iterations - 1):
                 mixed = products @ shift
                 lengths = np.sqrt(np.maximum(np.diag(products) - 2.0 * mixed + shift @ mixed, 0.0))
-                pull = np.where(near, clip_factors(lengths, self.tau), 0.0) / n
+                pull = clip_factors(lengths, self.tau) / n
                 shift = shift * (1.0 - pull.sum()) + pull
         weights = np.append(shift, 1.0 - shift.sum())
         return updates.beside(start).combine(weights, scores=lengths, iterations=self.iterations)

@@ -78,7 +78,6 @@ class ClippedGossip(Rule):
             refuse(f"{self!r} needs the worker's own vector and got none. Pass it with the call: reference=.")
         lengths = updates.distances_to(reference)
         radius = float(np.sort(lengths)[max(n - 2 * self.f - 1, 0)]) if self.tau is None else self.tau
-        near = np.isfinite(lengths)
-        pull = np.where(near, clip_factors(lengths, radius), 0.0) / n
+        pull = clip_factors(lengths, radius) / n
         weights = np.append(pull, 1.0 - pull.sum())
         return updates.beside(reference).combine(weights, scores=lengths)

@@ -124,7 +124,7 @@ class GeometricMedian(Rule):
         point = self._iterated(updates, distances, products, middle, np.ones(updates.n))
         away = updates.distances_to_each([point], [2.0])[0]
         scale = median(away)
-        if not 0.0 < scale < np.inf:
+        if scale == 0.0:
             return None
         aim = inverse_weights(away, scale, SMOOTHING)
         step = aim - point.weights
@@ -158,7 +158,7 @@ class GeometricMedian(Rule):
         p = float(self.p)
         distances = yield Query(updates.columns(Median()), p)
         scale = median(distances)
-        if not 0.0 < scale < np.inf:
+        if scale == 0.0:
             return updates.columns(Median(), iterations=0, residual=0.0)
         weights = inverse_weights(distances, scale, SMOOTHING)
         best, least = weights, np.inf
@@ -174,7 +174,7 @@ class GeometricMedian(Rule):
             if residual < least:
                 best, least, stale = aim, residual, 0
             elif stale > 2 * _MEMORY and not plain:
-                # Extrapolation led astray: go on from the best by plain steps.
+                # Extrapolation does not converge: continue from the best by plain steps.
                 weights, plain = best, True
                 continue
             tried = [*tried[-_MEMORY:], (weights, aim)]

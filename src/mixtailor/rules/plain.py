@@ -120,4 +120,4 @@ def check_inner(whole: str, rule: Rule) -> None:
     """Refuse a rule that keeps what it learns as a part of another."""
     if rule.outermost:
         name = type(rule).__name__
-        refuse(f"{name} keeps what it learns and stands outermost. Put {whole} inside: {name}(...), of the whole rule.")
+        refuse(f"{name} keeps what it learns and must be outermost. Put {whole} inside: {name}(...) of the whole rule.")

@@ -1,12 +1,33 @@
 """How many updates a rule needs where f of them may be Byzantine, for rules that take no f themselves."""
 
+from collections.abc import Callable
+
 from mixtailor._checks import check_f, plural, refuse
 from mixtailor.rules.base import Rule
 
-__all__ = ["NEVER", "check_tolerates", "formula_of", "rows_for"]
+__all__ = ["NEVER", "check_tolerates", "formula_of", "least_rows", "rows_for"]
 
 NEVER = 1 << 62  # updates; where no number of them is enough
 _MOST_ROWS = 1 << 20
+
+
+def least_rows(fits: Callable[[int], bool], start: int = 1) -> int:
+    """The least n from `start` on that fits, where every larger one fits, too; `NEVER` if none does.
+
+    Examples
+    --------
+    >>> least_rows(lambda n: n * n >= 50)
+    8
+    """
+    low = high = start
+    while not fits(high):
+        low, high = high + 1, 2 * high
+        if high > _MOST_ROWS:
+            return NEVER
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
 
 
 def rows_for(rule: Rule, f: int) -> int:
@@ -20,15 +41,8 @@ def rows_for(rule: Rule, f: int) -> int:
     >>> rows_for(Subsampled(Comed(), k=5), 3) == NEVER
     True
     """
-    low = high = max(rule.min_rows(), 1)
-    while rule.tolerates(high) < f:
-        low, high = high + 1, 2 * high
-        if high > _MOST_ROWS:
-            return NEVER
-    while low < high:  # with more updates, no rule tolerates fewer of them
-        middle = (low + high) // 2
-        low, high = (low, middle) if rule.tolerates(middle) >= f else (middle + 1, high)
-    return low
+    # With more updates, no rule tolerates fewer of them.
+    return least_rows(lambda n: rule.tolerates(n) >= f, max(rule.min_rows(), 1))
 
 
 def check_tolerates(rule: Rule, f: int, n: int) -> None:

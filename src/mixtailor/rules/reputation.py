@@ -182,7 +182,7 @@ class Reputation:
         made = cls()
         for name, counts in summary.items():
             if len(counts) != len(fields(Standing)) or not all(_is_count(count) for count in counts):
-                refuse(f"A standing needs {len(fields(Standing))} numbers that are not negative, and {name!r} has not.")
+                refuse(f"A standing needs {len(fields(Standing))} numbers that are not negative, unlike {name!r}.")
             made._standings[str(name)] = Standing(*counts)
         return made
 

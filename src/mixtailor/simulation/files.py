@@ -105,7 +105,7 @@ class Content:
         except (EOFError, zlib.error, OSError) as error:
             raise self._damaged(error) from error
         if more:
-            raise DataError(f"{self.path} goes on after the {self._taken:,} bytes that it should have. Get it again.")
+            raise DataError(f"{self.path} is longer than the {self._taken:,} bytes that it should have. Get it again.")
         return self._sha256.hexdigest()
 
     def __enter__(self) -> Self:

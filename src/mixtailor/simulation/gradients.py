@@ -110,7 +110,7 @@ class WorkerGradients:
         labels : torch.Tensor
             ``(n, batch)``.
         seed : int, optional
-            For dropout. Without it torch's global generator goes on from where it is.
+            For dropout. Without it torch's global generator is used.
         out : torch.Tensor, optional
             Where the gradients are written. Without it a buffer of this object, *which the next call overwrites*.
         """

@@ -146,18 +146,18 @@ class Recording:
     resamples: int = 10
 
     def begin(self, folder: str | os.PathLike[str]) -> None:
-        """States of another recording go, and the folder is of this one."""
+        """Remove the states of another recording, and begin this one."""
         self.clear(folder)
         self._write(folder, complete=False)
 
     def clear(self, folder: str | os.PathLike[str]) -> None:
-        """States of another recording go, and the folder is of none."""
+        """Remove the states of another recording, and what says whose they are."""
         (Path(folder) / "recording.json").unlink(missing_ok=True)
         for path in Path(folder).glob("round-*.npz"):
             path.unlink()
 
     def end(self, folder: str | os.PathLike[str]) -> None:
-        """All states are there."""
+        """Mark the recording as complete."""
         self._write(folder, complete=True)
 
     def begun(self, folder: str | os.PathLike[str]) -> bool:

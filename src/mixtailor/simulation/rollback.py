@@ -125,7 +125,7 @@ class Rollback:
         return {"usual": self._usual, "kept": self._kept, "excused": self._excused}
 
     def restore(self, state: dict[str, Any], device: torch.device) -> None:
-        """Go on from what `state` gave."""
+        """Continue from what `state` returned."""
         self._usual, self._excused = list(state["usual"]), bool(state["excused"])
         kept = state["kept"]
         self._kept = None if kept is None else (kept[0].to(device), None if kept[1] is None else kept[1].to(device))

@@ -1,4 +1,4 @@
-"""Named streams of pseudo-random numbers, so that a run can stop anywhere and go on as if it had not."""
+"""Named streams of pseudo-random numbers, so that a run can stop anywhere and resume as if it had not."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def topology(name: str | Path, n: int, *, seed: int = 0, **options: Any) -> Grap
             edges.append((ends[0], ends[1]))
     graph = _of(n, edges)
     if not _connected(graph):
-        refuse(f"The graph of {name} is not connected: some of the {n} workers never hear of others.")
+        refuse(f"The graph of {name} is not connected: some of the {n} workers never receive anything from others.")
     return graph
 
 

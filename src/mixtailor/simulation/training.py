@@ -79,7 +79,7 @@ class Simulation:
     partition : callable
         Who holds which examples; iid by default.
     folder : path, optional
-        Where records, checkpoints and the last weights go. A run that finds its checkpoint there goes on from it.
+        Where records, checkpoints and the last weights go. A run that finds its checkpoint there resumes from it.
     loss : callable, optional
         A mean over a batch. By default the cross-entropy, or the squared error where labels are real numbers.
     checkpoint_seconds : float

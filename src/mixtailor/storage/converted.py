@@ -70,9 +70,6 @@ class ArraySource(Source):
         # `flat` iterates over any strides and copies no more than the range.
         return self.array[start:stop] if self.array.ndim == 1 else self.array.flat[start:stop]
 
-    def coordinates(self, which: Integers) -> Array:
-        return self.array[which] if self.array.ndim == 1 else self.array.flat[which]
-
 
 @final
 class Converted(Rows):

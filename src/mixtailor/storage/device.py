@@ -56,29 +56,21 @@ class DeviceRows(Rows):
     def block(self, start: int, stop: int) -> torch.Tensor:
         if isinstance(self.rows, torch.Tensor) and self.rows.dtype == self.dtype and self.device == self.where:
             return self.rows[:, start:stop]
-        runs = [self._run(row, start, stop).to(self.dtype) for row in range(self.n)]
-        return torch.stack([run.to(self.where, self.tile) for run in runs])
+        return torch.stack([self._part(row, slice(start, stop)) for row in range(self.n)])
 
-    def _run(self, row: int, start: int, stop: int) -> torch.Tensor:
-        """A range of one row, in its own type."""
+    def _part(self, row: int, which: slice | torch.Tensor) -> torch.Tensor:
+        """Some coordinates of one row, where and as they are computed with; of any strides, these alone are copied."""
         tensor = self.rows[row]
         if tensor.is_contiguous():
-            return tensor.view(-1)[start:stop]
-        if tensor.ndim == 1:
-            return tensor[start:stop]
-        # Any other strides: only the range is copied, by its indices.
-        return tensor[torch.unravel_index(torch.arange(start, stop, device=tensor.device), tensor.shape)]
+            found = tensor.view(-1)[which]
+        else:
+            index = torch.arange(which.start, which.stop) if isinstance(which, slice) else which
+            found = tensor[torch.unravel_index(index, tensor.shape)]
+        return found.to(self.dtype).to(self.where, self.tile)
 
     def coordinates(self, which: Integers) -> Array:
-        kept = []
-        for row in range(self.n):
-            tensor = self.rows[row]
-            index = torch.as_tensor(which, device=tensor.device)
-            found = (
-                tensor.view(-1)[index] if tensor.is_contiguous() else tensor[torch.unravel_index(index, tensor.shape)]
-            )
-            kept.append(found.to(self.dtype).to(self.where, self.tile))
-        return np.asarray(torch.stack(kept).cpu().numpy())
+        index = torch.from_numpy(which)
+        return np.asarray(torch.stack([self._part(row, index) for row in range(self.n)]).cpu().numpy())
 
     def only(self, rows: Sequence[int]) -> "DeviceRows":
         return DeviceRows([self.rows[row] for row in rows], self.d, self.dtype, self.device, self.where)

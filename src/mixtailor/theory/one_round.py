@@ -64,7 +64,7 @@ def one_round(
     slack : float
         c of the rule.
     growth, typical : float
-        g and R: of `Guarded`, its growth and the median of the last rounds' scales. Without them the past has no say.
+        g and R of `Guarded`: its growth, and the median of the last rounds' scales. The past does not count by default.
     gradient, smoothness : float, optional
         The length of the loss's gradient and its Lipschitz constant L, for the rise of the loss.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "Journal"]
 
 FILE = "journal.jsonl"
-_LONGEST = 200  # characters of a reason or a name: clients have a say in them
+_LONGEST = 200  # characters of a reason or a name: clients choose them
 
 
 class Journal:
@@ -29,7 +29,7 @@ class Journal:
     Parameters
     ----------
     folder : path
-        It is created. A journal that is there already is continued.
+        It is created. A journal that exists is continued.
     title : str, optional
         Of the page.
 

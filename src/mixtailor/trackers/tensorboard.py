@@ -18,7 +18,7 @@ class TensorBoard:
     Parameters
     ----------
     folder : path
-        Made if it is not there. Each tracker writes a file of its own, so a run that goes on continues its curves.
+        Created if it does not exist. Each tracker writes a file of its own, so a run that resumes continues its curves.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

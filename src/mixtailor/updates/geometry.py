@@ -34,8 +34,6 @@ _HEAVY = 1e-3
 _CANCELLED = 1e-9
 # Up to one far row in so many has its inner products accumulated alone, and not with those of all rows.
 _FEW = 4
-# From so many rows on, distances in any norm are formed by panels, in float64.
-_MANY = 100
 # Up to so many points beside the rows, their distances are measured point by point.
 _FEW_POINTS = 2
 # The smallest length that has an inverse.
@@ -288,8 +286,7 @@ class Basis:
             self._measure_beside(missing)
             return
         p = missing[0]
-        # Where float32 was tried, some decision hangs on more digits.
-        if len(missing) == 1 and self._has_panels(p, FEWEST) and (p == 2.0 or self.n >= _MANY or p in self._rough):
+        if len(missing) == 1 and self._has_panels(p, FEWEST):
             sums = pair_sums(self.reader, p, double=True)[0]
             self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return

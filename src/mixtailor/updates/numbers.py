@@ -1,7 +1,7 @@
 """Updates that are known by the numbers between them alone: distances, inner products, norms.
 
 `Updates.seen` makes `Updates` of them. All queries of a rule use these numbers. What reads a coordinate raises
-`NeedsCoordinates`, so a rule is given either the same numbers as with the updates at hand, or none.
+`NeedsCoordinates`, so a rule gets either the numbers that the updates themselves would give, or none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,6 +82,7 @@ class Numbers:
         self.norms = checked[-1] if norms is not None else None
         if self.norms is not None and (self.norms < 0.0).any():
             refuse(f"norms= needs numbers that are not negative, and update {int(self.norms.argmin())} has another.")
+        self._by_products = products is not None and 2.0 not in self.distances
         if self.products is not None:
             self.sound(self.products)
             if self.norms is None:
@@ -114,30 +115,18 @@ class Numbers:
         return np.asarray((norms[:, None] ** 2 + norms[None, :] ** 2 - squares) / 2)
 
     def about(self, row: int, *, origin: bool) -> Floats:
-        """Inner products about one of the updates; with the origin as last row.
+        """Inner products about one of the updates, with the origin as last row.
 
-        Where both inner products and distances are known, each entry comes from those that have more digits of it.
+        Distances have the digits of near updates beside far ones: inner products serve where no distances are given.
         """
-        n, found, lost = self.n, None, None
-        if 2.0 in self.distances and (not origin or self.norms is not None):
-            between = self.distances[2.0]
-            if origin:
-                between = np.block([[between, self.norms[:, None]], [self.norms, np.zeros(1)]])  # type: ignore[index]  # as tested
-            away = between[row]
-            found = (away[:, None] ** 2 + away[None, :] ** 2 - between**2) / 2
-            lost = np.maximum(away[:, None], away[None, :]) ** 2
-        if self.products is not None:
-            inner = self.products if not origin else np.pad(self.products, (0, 1))
-            by_products = inner - inner[row][:, None] - inner[row][None, :] + inner[row, row]
-            if found is None or lost is None:
-                return np.asarray(by_products)
-            sizes = np.abs(inner)
-            error = np.maximum(np.maximum(sizes, sizes[row, row]), np.maximum(sizes[row][:, None], sizes[row][None, :]))
-            found = np.where(error < lost, by_products, found)
-        if found is None:
-            self.missing_norms() if origin else self.missing([2.0])
-        assert found is not None
-        return np.asarray(found[: n + origin, : n + origin])
+        if self._by_products:
+            inner = np.pad(self.inner(), (0, 1)) if origin else self.inner()
+            return np.asarray(inner - inner[row][:, None] - inner[row][None, :] + inner[row, row])
+        squares = self._squares()
+        if origin:
+            norms = self._from_origin() ** 2
+            squares = np.block([[squares, norms[:, None]], [norms, np.zeros(1)]])
+        return np.asarray((squares[row][:, None] + squares[row][None, :] - squares) / 2)
 
     def _squares(self) -> Floats:
         if 2.0 not in self.distances:

@@ -211,7 +211,7 @@ class Reader:
         return self.space.finite_rows(self.storage.block(start, stop))
 
     def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
-        """What to raise for stored rows that prove a fault; without a base there is nothing to go on with."""
+        """What to raise for stored rows that prove a fault; without a base nothing can be computed."""
         if any(row >= len(self.received) for row in rows):
             return ValueError(f"The base needs to be a file that can be read, and is {reason}.")
         return Faulty([self.received[row] for row in rows], reason)
@@ -295,6 +295,8 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
     source = view.source
     if view.basis.stored and not source.made:
         source, weights = view.basis.source, view.over_basis(weights)
+        if view.basis.base is not None and not view.is_everything():  # rows are differences to it
+            weights[view.basis.base] -= weights.sum()
         row = only_row(weights)
         if row is not None:
             if not view.basis.known_lengths() and not reader.examined:  # else a pass has read it

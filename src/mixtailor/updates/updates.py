@@ -151,7 +151,7 @@ class Updates(View):
         if p == 2.0:
             self._settle()
             if isinstance(point, Combination) and point.updates.basis is self.basis:
-                aim: Floats = point.updates.over_basis_plain(point.weights)
+                aim: Floats = point.updates.over_basis(point.weights)
                 if abs(aim.sum() - 1.0) < 1e-12 and np.allclose(self.weights.sum(axis=1), 1.0, rtol=0, atol=1e-12):
                     return np.asarray(self.basis.geometry.distances_to(self.weights, aim))
         if isinstance(point, Combination) and point.updates is self:
@@ -229,7 +229,7 @@ class Updates(View):
         """The inner products of some points, k x k: in n-space where their geometry is known, else by one pass."""
         basis = points[0].updates.basis
         if 2.0 in basis.lengths and all(isinstance(p, Combination) and p.updates.basis is basis for p in points):
-            rows = [p.updates.over_basis_plain(p.weights) for p in points if isinstance(p, Combination)]
+            rows = [p.updates.over_basis(p.weights) for p in points if isinstance(p, Combination)]
             return np.asarray(basis.geometry.products(np.stack(rows)))
         count, space = len(points), self.space
 
@@ -250,7 +250,7 @@ class Updates(View):
                 known = self.basis.geometry.centred(places)
                 if known.middle == row:
                     return np.asarray(known.products)
-            aim: Floats = about.updates.over_basis_plain(about.weights)
+            aim: Floats = about.updates.over_basis(about.weights)
             return np.asarray(self.basis.geometry.products(self.weights - aim))
         beside = self.beside(about)
         return np.asarray(beside.products(beside.row(self.n))[: self.n, : self.n])

@@ -144,18 +144,13 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         return eye if self._places is None else eye[self._places]
 
     def over_basis(self, weights: Floats) -> Floats:
-        """Weights on these rows as weights on the rows of the basis, the base included."""
+        """Weights on these rows as weights on the rows of the basis, of which a base has none."""
         if self._weights is not None:
-            found: Floats = weights @ self._weights
-        elif self._places is not None:
-            found = np.zeros(self.basis.n)
-            np.add.at(found, self._places, weights)
-        else:
+            return np.asarray(weights @ self._weights)
+        if self._places is None:
             return weights
-        base = self.basis.base
-        if base is not None:
-            found = found.copy()
-            found[base] -= found.sum()
+        found = np.zeros(self.basis.n)
+        np.add.at(found, self._places, weights)
         return found
 
     def over_received(self, weights: Floats) -> Floats | None:
@@ -163,7 +158,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         return self.basis.over_received(self.over_basis(weights))
 
     def places(self) -> tuple[int, ...] | None:
-        """Which of the stored rows these are; None where they are mixed or stand beside others."""
+        """Which of the stored rows these are; None if they are mixed, or if points were added to them."""
         if not self.basis.stored or self._weights is not None:
             return None
         return tuple(range(self.n)) if self._places is None else tuple(self._places.tolist())
@@ -274,7 +269,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
         if found is None:
             return type(self)(self.reader, Basis(self.reader, source), source, self.call)
         basis, rows = found
-        over = np.vstack([rows, *(point.updates.over_basis_plain(point.weights) for point in points)])  # type: ignore[attr-defined]  # combinations
+        over = np.vstack([rows, *(point.updates.over_basis(point.weights) for point in points)])  # type: ignore[attr-defined]  # combinations
         return type(self)(self.reader, basis, source, self.call, weights=over)
 
     def rows_of(self, points: Sequence[Point], parts: Sequence[Integers]) -> Self:
@@ -285,7 +280,7 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
             combined = [point for point in points if isinstance(point, Combination)]
             if len(combined) == len(points):
                 if all(point.updates.basis is self.basis for point in combined):
-                    return self.mix(np.stack([point.updates.over_basis_plain(point.weights) for point in combined]))
+                    return self.mix(np.stack([point.updates.over_basis(point.weights) for point in combined]))
                 over = np.zeros((len(points), self.n))
                 for line, point, part in zip(over, combined, parts, strict=True):
                     own = point.updates.over_received(point.weights)
@@ -293,14 +288,9 @@ class View(ABC):  # noqa: B024  # abstract in that it has no queries: `Updates` 
                 made_of = None if np.isnan(over).any() else (self.basis, over)
         return type(self)(self.reader, Basis(self.reader, source, made_of=made_of), source, self.call)
 
-    def over_basis_plain(self, weights: Floats) -> Floats:
-        """Weights on these rows as weights on the rows of the basis, without the base."""
-        found: Floats = weights if self._places is None and self._weights is None else weights @ self.weights
-        return found
-
     def basis_difference(self, weights: Floats, other: Combination) -> Combination:
         """The combination of these rows by `weights`, less another of the same basis."""
-        apart = self.over_basis_plain(weights) - other.updates.over_basis_plain(other.weights)
+        apart = self.over_basis(weights) - other.updates.over_basis(other.weights)
         return type(self)(self.reader, self.basis, self.basis.source, self.call).combine(apart)
 
     def _shared_basis(self, points: Sequence[Point]) -> "tuple[Basis, Floats] | None":

@@ -1,7 +1,7 @@
 """Gossip: ranks without a server that talk to their neighbours alone, point to point.
 
 Each rank aggregates for itself around its own vector: no other rank computes any part of its result. Neighbours notice
-a rank that ends, and go on.
+a rank that ends, and continue.
 """
 
 import datetime

@@ -85,7 +85,7 @@ def robust_all_reduce(
     Notes
     -----
     A rank whose tensor is not of the length or type that most have counts as faulty, takes part in the exchange so that
-    the others can go on, and raises afterwards. Sound against faulty gradients on honest hosts, not against a
+    the others can continue, and raises afterwards. Sound against faulty gradients on honest hosts, not against a
     compromised rank.
     """
     check_type(tensor)

@@ -152,12 +152,8 @@ class Ranks(Group):
 
     # What a call needs of its group.
 
-    def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
-        found = self.together(np.append(values.reshape(-1), float(doubt)))
-        return found[:-1].reshape(values.shape), bool(found[-1] > 0.0)
-
-    def _maximum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
-        found = self.together(np.append(values.reshape(-1), float(doubt)), maximum=True)
+    def sum(self, values: Floats, doubt: bool, *, maximum: bool = False) -> tuple[Floats, bool]:
+        found = self.together(np.append(values.reshape(-1), float(doubt)), maximum=maximum)
         return found[:-1].reshape(values.shape), bool(found[-1] > 0.0)
 
     def lengths(self, own: Floats, powers: Floats, doubt: bool) -> tuple[Floats, bool]:
@@ -169,14 +165,14 @@ class Ranks(Group):
         with np.errstate(over="ignore"):
             total **= exponents
         if largest.any():
-            total[largest], doubt = self._maximum(own[largest], doubt)
+            total[largest], doubt = self.sum(own[largest], doubt, maximum=True)
         if not largest.all():
             total[~largest], doubt = self.sum(total[~largest], doubt)
         # Sums that left the range are formed again, in the unit of the largest part: all ranks see the same ones.
         lost = ~((total == 0.0) | (total > _TINY) & (total < np.inf)) & rooted[:, None]
         total **= 1.0 / exponents
         if lost.any():
-            units, _ = self._maximum(own, False)
+            units, _ = self.sum(own, False, maximum=True)
             units = np.where((units > 0.0) & (units < np.inf), units, 1.0)
             again, _ = self.sum((own / units) ** exponents, False)
             total[lost] = (units * again ** (1.0 / exponents))[lost]

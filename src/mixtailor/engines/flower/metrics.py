@@ -16,7 +16,7 @@ def medians(contents: Sequence[RecordDict], weighted_by_key: str) -> MetricRecor
     Parameters
     ----------
     contents : sequence of RecordDict
-        What clients sent; one without exactly one record of metrics has no say.
+        What clients sent; one without exactly one record of metrics does not count.
     weighted_by_key : str
         The claimed number of examples, which is left out.
 

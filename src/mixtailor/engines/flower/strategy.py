@@ -87,7 +87,7 @@ class RobustStrategy(FedAvg):
     A reply with a missing or extra array, another shape or kind of numbers, an unknown array type, NaN or infinity, an
     impossible claim of examples, an empty reply, an error or no reply in time quarantines the client, which is named in
     the log and in the metrics. More than f of them, and the model stays as it was. Arrays of whole numbers and truth
-    values keep their type: the lower median of the clients that are left. Whatever clients send, the run goes on: a
+    values keep their type: the lower median of the clients that are left. Whatever clients send, the run continues: a
     rule that fails on it leaves the model as it was. The rule is tried on harmless updates before the first model is
     sent, so that mistakes of the server's own are raised there.
 
@@ -154,11 +154,9 @@ class RobustStrategy(FedAvg):
             )
         # The pool of a MixTailor does not shrink when clients stay silent, so a round waits for those who may, too.
         least = max(2, least + dropouts)
-        super().__init__(**{"min_train_nodes": least, "min_available_nodes": least, **options})
-        if "train_metrics_aggr_fn" not in options:
-            self.train_metrics_aggr_fn = medians
-        if "evaluate_metrics_aggr_fn" not in options:
-            self.evaluate_metrics_aggr_fn = medians
+        waits = {"min_train_nodes": least, "min_available_nodes": least}
+        metrics = {"train_metrics_aggr_fn": medians, "evaluate_metrics_aggr_fn": medians}
+        super().__init__(**{**waits, **metrics, **options})
         self.sends = sends
         self.steps = Stepper(server_optimizer or Momentum(learning_rate=learning_rate, momentum=momentum))
         self.dropouts, self.byzantine, self.reference, self.tracker = dropouts, byzantine, reference, tracker

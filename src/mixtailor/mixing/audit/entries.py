@@ -132,7 +132,7 @@ def decode(line: bytes) -> Entry:
     name = found.pop("kind", None)
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise EntryError("its kind is none of " + ", ".join(KINDS))
+        raise EntryError("its kind is not one of " + ", ".join(KINDS))
     expected = {field.name for field in fields(kind)}
     for wrong in sorted(expected - set(found)):
         raise EntryError(f'its field "{wrong}" is missing')

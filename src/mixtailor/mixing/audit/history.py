@@ -48,7 +48,7 @@ def beginning(commitment: Commitment, line: bytes) -> History:
 
 
 def read_history(path: str) -> History:
-    """Read a log to go on with it. Damage other than a half-written last line is an error: nothing may follow it."""
+    """Read a log to continue it. Damage other than a half-written last line is an error: nothing may follow it."""
     history: History | None = None
     try:
         for number, line in enumerate(lines_of(path)):
@@ -92,13 +92,13 @@ def _follow(history: History | None, number: int, line: bytes) -> History:
 
 
 def secret_of(path: str, history: History) -> Secret:
-    """The secret that a log goes on with; one that was revealed, or is of another log, is refused."""
+    """The secret that a log is continued with; one that was revealed, or is of another log, is refused."""
     if history.closed:
         raise RuntimeError(f"The log {path} is closed and its secret revealed. Start a new run under another name.")
     place = path + ".secret"
     if not os.path.exists(place):
         if not os.path.exists(place + ".new"):
-            raise FileNotFoundError(f"The log {path} cannot go on without its secret, {place}. Start a new run.")
+            raise FileNotFoundError(f"The log {path} cannot be continued without its secret, {place}. Start a new run.")
         place += ".new"
     secret = read_secret(place)
     found = hashlib.sha256(secret.value).hexdigest()

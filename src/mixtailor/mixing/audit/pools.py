@@ -51,7 +51,7 @@ def check_pool(names: Sequence[str], first: Commitment, allowed: Sequence[int]) 
 
 
 def check_shares(probabilities: Iterable[float] | None, weights: Sequence[int]) -> None:
-    """Refuse probabilities that are not the committed ones, shared again among the rules at hand."""
+    """Refuse probabilities that are not the committed ones, divided again among the rules that are left."""
     total = sum(weights)
     given = [1 / len(weights)] * len(weights) if probabilities is None else [float(share) for share in probabilities]
     if total == 0 or len(given) != len(weights):

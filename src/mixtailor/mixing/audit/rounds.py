@@ -42,7 +42,7 @@ class Rounds:
         if number in self.expected and number > self.last:
             if self.expected[number].workers == workers:
                 return number, True
-            raise ValueError(f"Other workers are expected in round {number} already. Who is asked is said once.")
+            raise ValueError(f"Other workers are expected in round {number} already. They can be set only once.")
         if number <= last:
             raise ValueError(
                 f"Round {number} was drawn or passed already. Expect round {last + 1}, or None for the next."

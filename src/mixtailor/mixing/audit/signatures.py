@@ -111,7 +111,7 @@ class WorkerKey:
 
 
 def check_keys(keys: Mapping[str, str]) -> dict[str, str]:
-    """Public keys by worker; what is none is a ValueError."""
+    """Public keys by worker; anything else is a ValueError."""
     for worker, public in keys.items():
         try:
             sound = len(bytes.fromhex(public)) == 32

@@ -127,7 +127,7 @@ class AuditTrail:
         pool: Iterable[object] | None = None,
         probabilities: Iterable[float] | None = None,
     ) -> AuditTrail:
-        """Go on with a log after its process ended; what a crash left of a half-written line is dropped and recorded.
+        """Continue a log after its process ended; what a crash left of a half-written line is dropped and recorded.
 
         With `pool` and `probabilities` given, they must be the committed ones. The first draw without a round number
         that brings the rows of the last entry is a retry of it: a crash gives nobody a second draw.
@@ -324,7 +324,7 @@ class AuditTrail:
             self._release()
 
     def release(self) -> None:
-        """Let go of the files without revealing anything; `resume` goes on with them."""
+        """Close the files without revealing anything; `resume` opens them again."""
         with self._mutex:
             self._release()
 
@@ -366,7 +366,7 @@ class AuditTrail:
                 "This log is closed and its secret revealed: a draw from it could be predicted. Start a new log."
             )
         if self._log is None:
-            raise RuntimeError(f"This audit trail was released. Go on with AuditTrail.resume({self._path!r}).")
+            raise RuntimeError(f"This audit trail was released. Continue with AuditTrail.resume({self._path!r}).")
         if self._secret.revealed and not closing:
             raise RuntimeError(
                 "The secret of this log may have been revealed: its closing was begun and interrupted. Call close() to "
@@ -382,7 +382,7 @@ class AuditTrail:
         except BaseException as error:
             # What reached the disk is unknown. Resuming finds out, and a draw repeated there is a retry.
             self._release()
-            error.add_note(f"No draw was released. Go on with AuditTrail.resume({self._path!r}).")
+            error.add_note(f"No draw was released. Continue with AuditTrail.resume({self._path!r}).")
             raise
 
     def _advance(self, line: bytes) -> None:

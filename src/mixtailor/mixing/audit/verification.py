@@ -1,4 +1,4 @@
-"""Check a log from its first byte to its last, and say in sentences what is wrong."""
+"""Check a log from its first byte to its last, and say what is wrong."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _closing(lines: Sequence[LogLine], first: Commitment) -> tuple[bytes | None,
     closings = [(line.number, line.entry) for line in lines if isinstance(line.entry, Closing)]
     if not closings:
         return None, [
-            "The log is not closed: its end was truncated, or the run goes on. No secret is revealed, so no draw can "
+            "The log is not closed: its end was truncated, or the run continues. No secret is revealed, so no draw can "
             "be checked."
         ]
     place, last = closings[-1]

@@ -73,7 +73,7 @@ def _described(file: File, start: int, size: int) -> Any:
 
 
 def _state(found: Any) -> Any:
-    """The state dict of what was saved, which may lie beside the epoch, the optimizer and the like."""
+    """The state dict of what was saved, which may be saved with the epoch, the optimizer state and other entries."""
     if isinstance(found, Call):
         return found
     if not isinstance(found, Mapped):
@@ -121,7 +121,7 @@ def _tensor(file: File, call: Call, name: str) -> _Tensor:
     if call.path == "torch._utils._rebuild_qtensor":
         raise Unfit("of quantised tensors where real numbers are needed; save them dequantised")
     if call.path == "torch._utils._rebuild_meta_tensor_no_storage":
-        raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
+        raise Unreadable(f"{name} does not have the bytes that its shape needs ({file.name})")
     match call:
         case Call("torch._utils._rebuild_tensor_v2", (Stored() as stored, skipped, shape, strides, _, _, *more)):
             kind = stored.kind.rpartition(".")[2].removesuffix("Storage")
@@ -161,7 +161,7 @@ def _part(file: File, members: dict[str, tuple[int, int]], folder: str, call: Ca
     start, size = members.get(folder + tensor.stored.key, (0, -1))
     skipped = tensor.skipped * dtype.itemsize
     if skipped + kind.size * dtype.itemsize > size:
-        raise Unreadable(f"{name} has not the bytes that its shape needs ({file.name})")
+        raise Unreadable(f"{name} does not have the bytes that its shape needs ({file.name})")
     return PlainArray(file, kind, dtype, start + skipped)
 
 

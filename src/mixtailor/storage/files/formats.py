@@ -48,7 +48,7 @@ def contents(path: "str | PathLike[str]") -> dict[tuple[object, ...], FileArray]
         return folders.sharded(whole, contents)
     suffix = whole.suffix.lower()
     if suffix not in SUFFIXES:
-        raise Unreadable(f"{whole.name!r} is none of {', '.join(SUFFIXES)}")
+        raise Unreadable(f"{whole.name!r} is not one of {', '.join(SUFFIXES)}")
     file = File(whole)
     if suffix == ".npy":
         return {(): _npy(file)}
@@ -144,7 +144,7 @@ class _Member:
 
 
 def _members(file: File) -> tuple[Archive, list[_Member]]:
-    """The files of an archive, each with bytes of its own: one that lends them twice is made to be more than it is."""
+    """The files of an archive. None may share bytes with another: it would unpack to more than it holds."""
     with readable(file):
         archive = Archive(file)
         found = [_member(file, info) for info in archive.zip.infolist()]
@@ -168,7 +168,7 @@ def _member(file: File, info: zipfile.ZipInfo) -> _Member:
     own = file.read(info.header_offset + 30, length)
     if own.decode("utf-8" if info.flag_bits & 0x800 else "cp437", errors="replace") != info.orig_filename:
         raise Unreadable(f"its directory points beside {info.filename[:80]!r} ({file.name})")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size at one go
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack to any size in one call
         raise Unreadable(f"{info.filename[:80]!r} is packed in a way that numpy does not write ({file.name})")
     start = info.header_offset + 30 + length + extras
     member = _Member(info, start, start + info.compress_size)
@@ -264,5 +264,5 @@ def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, t
     own = np.dtype(_SAFETENSORS[dtype])
     kind = _kind(own, tuple(shape), bits=dtype == "BF16")
     if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
-        raise Unreadable(f"{name[:80]!r} has not the bytes that its shape needs ({file.name})")
+        raise Unreadable(f"{name[:80]!r} does not have the bytes that its shape needs ({file.name})")
     return PlainArray(file, kind, own, start + span[0]), (span[0], span[1])

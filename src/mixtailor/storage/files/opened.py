@@ -6,7 +6,6 @@ every block is compared with the digest of its first reading.
 
 import contextlib
 import hashlib
-import io
 import os
 import stat
 import struct
@@ -17,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, ClassVar, final
+from typing import IO, Any, ClassVar, cast, final
 
 import numpy as np
 
@@ -35,7 +34,6 @@ __all__ = [
     "FileArray",
     "PlainArray",
     "Unreadable",
-    "digest_of_long",
     "readable",
 ]
 
@@ -43,7 +41,7 @@ CHANGED = "a file that was written to while it was read"
 # Digests take 17 bytes for each block. A read covers whole blocks, so larger ones would be read too often.
 BLOCK = 1 << 13
 _CHUNK = 1 << 20
-_DIRECTORY = 1 << 26  # bytes of an archive's directory: a file of holes may claim that all of it is one
+_MOST = 1 << 25  # bytes at once: zipfile asks for the whole directory, and a file of holes may claim to be one
 _KEYS = np.frombuffer(os.urandom(2 * 2 * BLOCK), np.uint64).reshape(2, BLOCK // 4)  # two for each four bytes
 
 
@@ -117,7 +115,8 @@ class File:
         if self.size <= most:
             return hasher.digest()
         self._lost = Unreadable(f"it has {self.size} bytes, far more than most ({self.name})")
-        return digest_of_long(self.size, hasher.digest())
+        long = b"mixtailor file that is too long 1\n" + struct.pack(">Q", self.size)
+        return hashlib.sha256(long + hasher.digest()).digest()
 
     def changed(self) -> bool:
         """Whether somebody wrote to it since it was opened: what one pass saw, another did not."""
@@ -169,20 +168,12 @@ class File:
             return os.read(self._number, count)
 
 
-def digest_of_long(size: int, start: bytes) -> bytes:
-    """The digest of a file that is too long to be read, from its size and the digest of its start."""
-    return hashlib.sha256(b"mixtailor file that is too long 1\n" + struct.pack(">Q", size) + start).digest()
-
-
 @final
-class _Reader(io.RawIOBase):
-    """A file that can be read, with a place to read from."""
+class _Reader:
+    """What zipfile reads an archive from: a file with a place to read from, and no more of it at once than `_MOST`."""
 
     def __init__(self, file: File) -> None:
         self._file, self._at = file, 0
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -196,21 +187,11 @@ class _Reader(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._file.size - self._at))
-        buffer[:count] = self._file.view(self._at, count)
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._file.size - self._at)
+        count = min(left, _MOST, size if size >= 0 else left)
         self._at += count
-        return count
-
-
-@final
-class _Directory(io.BufferedReader):
-    """What zipfile reads an archive from. It asks for the whole directory at once, as long as the file says it is."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > _DIRECTORY:
-            raise zipfile.BadZipFile(f"its directory claims {size} bytes")
-        return super().read(size)
+        return self._file.read(self._at - count, count)
 
 
 class FileArray(Source):
@@ -257,7 +238,7 @@ class Archive:
     """A zip file whose members are unpacked as streams: one member at a time, and no more than its last run is kept."""
 
     def __init__(self, file: File) -> None:
-        self.file, self.zip = file, zipfile.ZipFile(_Directory(_Reader(file)))
+        self.file, self.zip = file, zipfile.ZipFile(cast("IO[bytes]", _Reader(file)))
         self._lock = threading.Lock()
         self._stream: tuple[str, IO[bytes], int] | None = None  # the member, what unpacks it, and how far it is
         self._last: tuple[str, int, int, bytes] | None = None
@@ -309,7 +290,7 @@ def readable(file: File) -> Iterator[None]:
         yield
     except Unreadable:
         raise
-    except Exception as error:  # whatever a damaged archive makes zipfile and zlib stumble over
+    except Exception as error:  # a damaged archive makes zipfile and zlib fail in any way
         raise Unreadable(f"{error} ({file.name})") from None
 
 

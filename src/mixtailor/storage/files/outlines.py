@@ -1,6 +1,6 @@
 """What the pickle of a checkpoint describes, read without unpickling: nothing is imported, called or allocated.
 
-`torch.load(..., weights_only=True)` calls what a pickle names, from a list that torch holds to be safe. `bytearray` is
+`torch.load(..., weights_only=True)` calls what a pickle names, from a list that torch considers safe. `bytearray` is
 on it, so that a file of a kilobyte takes as much memory as it likes. Here the opcodes are read one by one
 (`pickletools.genops`, which only disassembles), and a call becomes a note of what would be called. Every opcode makes
 at most one small object, so memory is bounded by the length of the pickle.
@@ -98,7 +98,7 @@ def outline(data: bytes) -> Any:
             reader.take(opcode.name, argument)
     except Refused:
         raise
-    except Exception as error:  # whatever a damaged pickle makes the disassembler or the stack stumble over
+    except Exception as error:  # a damaged pickle makes the disassembler or the stack fail in any way
         raise NoOutline(" ".join(str(error).split())[:100]) from None
     raise NoOutline("it has no end")
 

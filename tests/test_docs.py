@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,20 @@ def test_links_lead_somewhere(page):
             assert (path.parent / target).exists(), f"{page} links to {target}"
 
 
+def test_extras_that_are_named_exist():
+    """Whoever pastes `pip install "mixtailor[flower]"` gets what it says, from a page, an example or an error."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    files = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        (extra, path.name)
+        for path in files
+        for found in re.findall(r"mixtailor\[([a-z, ]+)\]", path.read_text(encoding="utf-8"))
+        for extra in re.split(", ?", found)
+    }
+    assert {extra for extra, _ in named} >= {"all", "cli", "flower"}
+    assert [each for each in sorted(named) if each[0] not in extras] == []
+
+
 def test_the_index_lists_every_page():
     """Whatever page is added under docs/, a reader finds it from the index, or from an index that it lists."""
     listed = set()
@@ -101,6 +116,11 @@ def test_the_index_lists_every_page():
         listed |= {(index.parent / target).resolve() for target in links if "://" not in target}
     missing = [page for page in PAGES if page != "docs/index.md" and (ROOT / page).resolve() not in listed]
     assert missing == [], f"docs/index.md lists no {', '.join(missing)}"
+
+
+def test_options_keep_their_dashes_on_the_site():
+    """`--rule` in a sentence is copied from there, and a shell knows no other dash."""
+    assert _loaded("conf").smartquotes is False
 
 
 def test_the_site_lists_every_page():

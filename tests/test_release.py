@@ -211,3 +211,16 @@ print(mt.Comed()(np.array([[1.0], [2.0], [9.0]]))[0])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout == "2.0\n", done.stderr
+
+
+def test_the_readme_of_the_package_has_links_that_work_anywhere():
+    """PyPI shows the README without the repository around it: what was relative leads to a file there."""
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, after = (re.findall(r"\]\(([^)\s]+)\)", found) for found in (text, module.absolute(text)))
+    assert [link.removeprefix(module.REPOSITORY).removeprefix(module.PICTURES) for link in after] == before
+    assert all(link.startswith("https://") for link in after)
+    assert f"]({module.PICTURES}docs/picture.svg)" in module.absolute(text)

@@ -76,7 +76,7 @@ def test_deeply_nested_toml_is_refused() -> None:
 
 
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is no TOML"):
+    with pytest.raises(ConfigError, match="is not valid TOML"):
         Experiment.parse("a = " + "9" * 5000)
 
 

@@ -82,6 +82,8 @@ def test_a_failed_run_exits_1_and_is_named(tmp_path: Path, capsys: pytest.Captur
     shown = capsys.readouterr()
     assert "Failed: 2 runs (krum / label_flip / seed 0, comed / label_flip / seed 0): ValueError" in shown.err
     assert sum(run["error"] is None for run in json.loads(shown.out)["runs"]) == 2
+    assert main(["run", str(path), "--out", str(tmp_path), "--jobs", "1"]) == 1
+    assert "0 runs made, 2 known before, 4 failed" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -170,6 +172,8 @@ def test_arena_takes_rules_and_attacks_of_ones_own(
     assert group["rules"] == ["own_arena.py:middle", "krum"] and group["attacks"] == ["own_arena.py:Opposite(size=0.1)"]
     assert main(["arena", "--rules", "midle"]) == 2
     assert "One of yours is written mine.py:Nearest." in capsys.readouterr().err
+    assert main(["arena", "--f", "6"]) == 2
+    assert "--f 6 needs --n 13 or more (n >= 2f + 1), and n is 12. Lower --f." in capsys.readouterr().err
 
 
 def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

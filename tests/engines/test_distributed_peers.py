@@ -7,7 +7,7 @@ from engines import late_ranks, peer_ranks
 from engines.processes import run
 
 import mixtailor as mt
-from mixtailor.engines.distributed import hosts, robust_all_reduce
+from mixtailor.engines.distributed import Peers, RobustOptimizer, hosts, robust_all_reduce
 from mixtailor.engines.distributed.keys import source_of
 
 
@@ -115,6 +115,14 @@ def test_training_withstands_a_rank_with_poisoned_labels(body, ranks):
 def test_whole_numbers_are_refused():
     with pytest.raises(TypeError, match=r"floating-point numbers and got torch\.int64"):
         robust_all_reduce(torch.ones(3, dtype=torch.int64), mt.Mean())
+
+
+def test_what_is_no_tensor_or_no_optimizer_gets_a_sentence():
+    """An array cannot be overwritten on every rank, and parameters are what an optimizer is made of."""
+    with pytest.raises(TypeError, match=r"needs a torch tensor.* got ndarray\. Write torch\.from_numpy"):
+        robust_all_reduce(np.ones(3), mt.Mean())
+    with pytest.raises(TypeError, match=r"needs an optimizer and got generator\. Write RobustOptimizer\(torch"):
+        RobustOptimizer(torch.nn.Linear(2, 1).parameters(), Peers(mt.Mean()))
 
 
 def test_source_is_the_rules_own():

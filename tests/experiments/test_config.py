@@ -81,7 +81,7 @@ def test_what_is_wrong_gets_a_sentence(changes: dict[str, Any], words: str) -> N
     [
         ("titel = 'x'", "there is no key 'titel'. Did you mean 'title'?"),
         ("title = 'x'\n[rum]", "there is no key 'rum'. Did you mean 'run'?"),
-        ("title = ", "is no TOML"),
+        ("title = ", "is not valid TOML"),
         ("title = 'x'\n[run]\nseed = []\nrule = 'mean'", "The list of 'seed' is empty"),
         ("title = 'x'\n[[claims]]\ntext = 'a'\nrule = 'b'\nthan = 1.0\nif = 2", "there is no key 'claims.0.if'"),
     ],
@@ -253,7 +253,7 @@ def test_a_file_without_a_title_has_its_name() -> None:
 def test_a_file_that_runs_nothing_is_refused(tmp_path: Path) -> None:
     """It made no run, wrote an empty page and exited 0."""
     (tmp_path / "mine.toml").write_text('title = "x"')
-    with pytest.raises(ConfigError, match=r"^mine has no table \[run\], so that there is nothing to run\. Write"):
+    with pytest.raises(ConfigError, match=r"^mine\.toml has no table \[run\], so that there is nothing to run\. Write"):
         Experiment.read(tmp_path / "mine.toml")
 
 
@@ -261,3 +261,9 @@ def test_several_unknown_keys_are_one_sentence() -> None:
     with pytest.raises(ConfigError) as caught:
         Experiment.parse('title = "x"\ncolour = 1\nshape = 2\n[run]\nrule = "krum"', "mine")
     assert str(caught.value).startswith("mine: there are no keys 'colour', 'shape'. Known are claims, ")
+
+
+def test_a_file_that_is_no_toml_is_called_by_its_whole_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('title = "x"\n[run\n')
+    with pytest.raises(ConfigError, match=r"^mine\.toml is not valid TOML: Expected .* line 2"):
+        Experiment.read(tmp_path / "mine.toml")

@@ -64,7 +64,7 @@ def test_hovering_reads_the_chart(window: Any) -> None:
     assert window.run("return document.getElementById('tip').hidden") is True
 
 
-def test_choices_mark_the_liars(window: Any) -> None:
+def test_choices_mark_the_byzantine_workers(window: Any) -> None:
     assert window.run("return document.querySelectorAll('#chosen th.byzantine').length") == 2
     assert window.run("return document.querySelectorAll('#draws .bar').length") >= 2
     assert window.run("return document.querySelectorAll('#times .bar').length") == 3

@@ -94,6 +94,23 @@ def test_runs_without_an_attack_say_so() -> None:
     assert story(Results({}, [calm], []))[0]["text"][1] == "No worker attacked."
 
 
+def test_the_reference_last_hides_no_attack() -> None:
+    """It trains without an attack and stands under every attack's name: the others say what these were."""
+    reference, *others = runs()
+    reference = replace(reference, config={**reference.config, "attack": {"name": "none"}})
+    assert "used one attack, strong: minus" in story(Results({}, [*others, reference], []))[0]["text"][1]
+
+
+def test_a_run_under_way_does_not_count_beside_a_complete_seed() -> None:
+    """A mean of a whole run and of the beginning of another one is no result. The page says how many are under way."""
+    whole = made("Krum", [{"Krum(f=2)": 5}] * 2, 0.9)
+    early = replace(made("Krum", [{"Krum(f=2)": 5}], 0.3), config={**whole.config, "seed": 1}, complete=False)
+    shown = summary(Results({"title": "x", "scale": 1.0}, [whole, early], []))
+    assert shown["groups"][0]["cells"] == [[90.0]] and shown["progress"]["running"] == 1
+    assert "1 runs unfinished" in shown["caption"]
+    assert summary(Results({"title": "x"}, [early], []))["groups"][0]["cells"] == [[30.0]]
+
+
 def test_curves_without_draws_claim_none() -> None:
     """Kept curves have accuracies alone: no rule is said to draw or to choose."""
     kept = [

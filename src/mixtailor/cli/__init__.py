@@ -23,9 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except ImportError as error:
         from mixtailor._checks import MissingPackageError
+        from mixtailor.cli._uv import again_with_extras
 
         if error.name not in ("typer", "rich"):
             raise
+        again = again_with_extras(sys.argv[1:] if arguments is None else arguments)
+        if again is not None:
+            return again
         print(MissingPackageError("The command line", error.name, "cli"), file=sys.stderr)
         return 1
     return _app.run(arguments)

@@ -43,7 +43,7 @@ Data = Annotated[
 Scale = Annotated[float, typer.Option(min=1e-9, help="The share of the rounds to run: 0.05 is a twentieth of them.")]
 Seeds = Annotated[
     str | None,
-    typer.Option(help="How many seeds (3 means 0, 1, 2), or which (4,7,9); replaces the file's."),
+    typer.Option(help="How many seeds (3 means 0, 1, 2), or which (4,7,9), in place of the experiment's own."),
 ]
 
 
@@ -62,7 +62,7 @@ Tracker = Annotated[
 States = Annotated[int, typer.Option(min=0, help="At how many evaluations to record gradients, for `certify`.")]
 Frames = Annotated[
     int,
-    typer.Option(min=0, help="How many rounds of each rule and attack to record for the player; 0 for none."),
+    typer.Option(min=0, help="How many rounds of each rule and attack to record for the report's player; 0 for none."),
 ]
 Resamples = Annotated[int, typer.Option(min=2, help="How many gradients of each worker to record at each of them.")]
 
@@ -216,9 +216,11 @@ def show_paper(results: "Results") -> None:
 
 
 def _say_end(finished: "Sequence[Finished]", averaged: str, page: Path, written: Sequence[Path]) -> None:
-    made = sum(not done.skipped for done in finished)
-    known = len(finished) - made
-    say(f"{plural(made, 'run')} made, {known} known before. Accuracies in percent: the mean of {averaged}.")
+    failed = sum(done.error is not None for done in finished)
+    known = sum(done.skipped for done in finished)
+    made = plural(len(finished) - known - failed, "run")
+    also = f", {failed} failed" if failed else ""
+    say(f"{made} made, {known} known before{also}. Accuracies in percent: the mean of {averaged}.")
     if written:
         say(f"Figures: {written[0].parent}")
     say(f"Report: {page}")

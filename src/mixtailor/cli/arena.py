@@ -75,6 +75,8 @@ def command(
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 
+        if n < 2 * f + 1:
+            raise typer.BadParameter(f"--f {f} needs --n {2 * f + 1} or more (n >= 2f + 1), and n is {n}. Lower --f.")
         experiment = _paced(_chosen(ours("arena"), rules, pools or [], attacks, momentum), preset)
         counts = sorted({f - 1, f, f + 1}) if misdeclared else [f]
         changes: dict[str, Any] = {"preset": preset, "n": n, "f": f, "byzantine": counts if len(counts) > 1 else f}

@@ -48,7 +48,7 @@ def command(
     data: _training.Data = None,
     as_json: Json = False,
 ) -> None:
-    """Test whether a pool satisfies the paper's Definition 1 on recorded gradients. Exits 1 unless it does."""
+    """Test on recorded gradients whether a pool resists attacks (the paper's Definition 1). Exits 1 unless it does."""
     with _training.needed():
         from mixtailor.mixing.grammar import split
         from mixtailor.theory import certify

@@ -17,7 +17,7 @@ def command(
     frames: _training.Frames = 10,
     as_json: Json = False,
 ) -> None:
-    """Start here: train twelve workers under attack, rule by rule, print a table and write a report with a player."""
+    """Start here: train twelve workers under attack with ten rules, print a table and write an interactive report."""
     with _training.needed():
         from mixtailor.experiments.shipped import ours
 

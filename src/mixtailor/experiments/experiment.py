@@ -103,24 +103,25 @@ class Experiment(BaseModel):
     numbers: list[Number] = Field(default_factory=list)
 
     @classmethod
-    def parse(cls, text: str, name: str = "experiment") -> Self:
-        """From the text of a TOML file."""
+    def parse(cls, text: str, name: str = "experiment", *, file: str | None = None) -> Self:
+        """From the text of a TOML file; `file` is what errors call it, its name by default."""
+        called = name if file is None else file
         try:
             table = tomllib.loads(text)
         except ValueError as error:  # of TOML, or of a number with thousands of digits
-            raise ConfigError(f"{name} is no TOML: {error}.") from None
+            raise ConfigError(f"{called} is not valid TOML: {error}.") from None
         except RecursionError:
-            raise ConfigError(f"{name} is no experiment: its lists or tables are nested too deeply.") from None
+            raise ConfigError(f"{called} is no experiment: its lists or tables are nested too deeply.") from None
         outside = [key for key in table if key in (*RunConfig.model_fields, "preset", "network")]
         if outside and "run" not in table:
             raise ConfigError(
-                f"{name} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write "
+                f"{called} has no table [run], and {', '.join(outside)} belong{'s' * (len(outside) == 1)} there. Write "
                 f"the line [run] above {'them' if len(outside) > 1 else 'it'}."
             )
         try:
             made = cls(**{"name": name, "title": name, **table})
         except ValidationError as error:
-            raise ConfigError(sentences(error, cls, name)) from None
+            raise ConfigError(sentences(error, cls, called)) from None
         return made
 
     @classmethod
@@ -133,11 +134,11 @@ class Experiment(BaseModel):
         try:
             text = read_bounded(where, _LONGEST).decode("utf-8")
         except UnicodeDecodeError:
-            raise ConfigError(f"{where} is no text file.") from None
-        made = cls.parse(text.replace("\r\n", "\n"), where.stem)
+            raise ConfigError(f"{where} is not a text file.") from None
+        made = cls.parse(text.replace("\r\n", "\n"), where.stem, file=where.name)
         if not made.run and not made.panels:
             raise ConfigError(
-                f"{where.stem} has no table [run], so that there is nothing to run. Write the line [run], and below it "
+                f"{where.name} has no table [run], so that there is nothing to run. Write the line [run], and below it "
                 'what to train, for example: preset = "digits", rule = ["krum", "comed"], attack = "tailored".'
             )
         panels = [panel.model_copy(update={"run": _beside(panel.run, where.parent)}) for panel in made.panels]

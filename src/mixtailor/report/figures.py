@@ -107,7 +107,7 @@ def _page(chart: Chart, known: Mapping[str, Look], below: str) -> Figure:
     from matplotlib.figure import Figure
 
     # No pyplot: it keeps figures, and looks for a display.
-    figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+    figure = Figure(figsize=(6.6, 3.9), layout="constrained")
     axes = figure.subplots()
     _lines(axes, chart, known, linewidth=1.6)
     axes.set(
@@ -117,7 +117,7 @@ def _page(chart: Chart, known: Mapping[str, Look], below: str) -> Figure:
         ylim=(0, 100),
     )
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="x-small", loc="lower right", framealpha=0.8)
+    figure.legend(fontsize="x-small", loc="outside right center", frameon=False)  # inside, it would cover lines
     return figure
 
 

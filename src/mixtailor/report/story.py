@@ -117,8 +117,9 @@ def _model(config: dict[str, Any]) -> str:
 def _attackers(runs: Sequence[Result]) -> list[str]:
     n = int(runs[0].config["n"])
     numbers = sorted({int(run.config["byzantine"]) for run in runs if _name(run.config.get("attack")) != "none"})
-    attacks = {run.attack: run.config.get("attack") for run in runs}
-    attacks = {label: given for label, given in attacks.items() if label != "none" and _name(given) != "none"}
+    # The omniscient reference trains once for all attacks, without one, and its runs stand under every attack's name.
+    attacks = {run.attack: run.config.get("attack") for run in runs if _name(run.config.get("attack")) != "none"}
+    attacks.pop("none", None)
     if not numbers or not attacks or not numbers[-1]:
         return ["No worker attacked."]
     many = " or ".join(map(str, numbers))

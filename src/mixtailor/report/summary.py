@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from mixtailor.experiments.results import Result, Results
     from mixtailor.rules import Standing
 
-__all__ = ["Chart", "Series", "averaged", "caption", "charts", "drawn_classes", "plain_rule", "short_titles", "summary"]
+__all__ = [
+    "Chart",
+    "Series",
+    "averaged",
+    "caption",
+    "charts",
+    "drawn_classes",
+    "plain_rule",
+    "settled",
+    "short_titles",
+    "summary",
+]
 
 MOST_POINTS = 200  # of a line; more cannot be seen
 
@@ -90,6 +101,26 @@ def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
     return ", ".join(parts)
 
 
+def settled(results: Results) -> Results:
+    """Without runs under way, where another seed of the same is complete: a mean of both would be no result.
+
+    Examples
+    --------
+    >>> from mixtailor.experiments import Result, Results
+    >>> whole, early = [{"round": 20, "accuracy": 0.9}], [{"round": 10, "accuracy": 0.3}]
+    >>> runs = [Result("", "krum", "none", "", "", {"seed": 0}, whole, True)]
+    >>> runs += [Result("", "krum", "none", "", "", {"seed": 1}, early, False)]
+    >>> [run.seed for run in settled(Results({}, runs, [])).runs]
+    [0]
+    """
+
+    def place(run: Result) -> tuple[str, str, str, str]:
+        return run.panel, run.setting, run.rule, run.attack
+
+    known = {place(run) for run in results.runs if run.complete}
+    return replace(results, runs=[run for run in results.runs if run.complete or place(run) not in known])
+
+
 def averaged(results: Results) -> str:
     """How many evaluations the accuracies are means of, in words.
 
@@ -119,6 +150,7 @@ def drawn_classes(runs: Sequence[Result]) -> dict[str, int]:
 
 def summary(results: Results) -> dict[str, Any]:
     """Everything that the page shows, in types that JSON knows."""
+    every, results = results, settled(results)
     made = charts(results)
     shown = []
     for chart, short in zip(made, short_titles([chart.title for chart in made]), strict=True):
@@ -148,7 +180,7 @@ def summary(results: Results) -> dict[str, Any]:
     whole = {
         "title": results.index["title"],
         "description": results.index.get("description", ""),
-        "caption": caption(results),
+        "caption": caption(every),
         "averaged": averaged(results),
         "story": story(results) if served is None else [],
         "rules": results.rules(),
@@ -156,7 +188,7 @@ def summary(results: Results) -> dict[str, Any]:
         "looks": {**known, **fresh_looks(played, known)},
         "player": played,
         "server": served,
-        "progress": _progress(results),
+        "progress": _progress(every),
         "seeds": results.seeds(),
         "charts": shown,
         "groups": tables,

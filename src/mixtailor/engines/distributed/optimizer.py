@@ -98,6 +98,11 @@ class RobustOptimizer(torch.optim.Optimizer):
         max_norm: float | None = None,
         same_data: bool = False,
     ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"RobustOptimizer needs an optimizer and got {type(optimizer).__name__}. "
+                "Write RobustOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), Peers(rule))."
+            )
         closure = inspect.signature(optimizer.step).parameters.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:
             refuse(

@@ -93,7 +93,12 @@ def robust_all_reduce(
 
 
 def check_type(tensor: torch.Tensor) -> None:
-    """Refuse a tensor of a type that does not travel."""
+    """Refuse what is no tensor, and a tensor of a type that does not travel."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(
+            f"robust_all_reduce needs a torch tensor, which it overwrites, and got {type(tensor).__name__}. "
+            "Write torch.from_numpy(array) for an array."
+        )
     if not tensor.is_floating_point():
         raise TypeError(f"robust_all_reduce needs a tensor of floating-point numbers and got {tensor.dtype}.")
     if tensor.dtype not in TYPES:

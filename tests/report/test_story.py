@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mixtailor.experiments import Result, Results
+from mixtailor.experiments.worst import groups
 from mixtailor.report import write
 from mixtailor.report.looks import COLOURS, contrast, looks
 from mixtailor.report.story import byzantine_choices, story
-from mixtailor.report.summary import summary
+from mixtailor.report.summary import settled, summary
 from mixtailor.report.terms import TERMS, explained
 
 CONFIG: dict[str, Any] = {
@@ -102,13 +103,13 @@ def test_the_reference_last_hides_no_attack() -> None:
 
 
 def test_a_run_under_way_does_not_count_beside_a_complete_seed() -> None:
-    """A mean of a whole run and of the beginning of another one is no result. The page says how many are under way."""
+    """A mean of a whole run and of the beginning of another one is no result. Alone, the beginning is shown."""
     whole = made("Krum", [{"Krum(f=2)": 5}] * 2, 0.9)
     early = replace(made("Krum", [{"Krum(f=2)": 5}], 0.3), config={**whole.config, "seed": 1}, complete=False)
-    shown = summary(Results({"title": "x", "scale": 1.0}, [whole, early], []))
-    assert shown["groups"][0]["cells"] == [[90.0]] and shown["progress"]["running"] == 1
-    assert "1 runs unfinished" in shown["caption"]
-    assert summary(Results({"title": "x"}, [early], []))["groups"][0]["cells"] == [[30.0]]
+    (group,) = groups(settled(Results({}, [whole, early], [])))
+    assert group.mean("Krum", "strong") == 90.0
+    (alone,) = groups(settled(Results({}, [early], [])))
+    assert alone.mean("Krum", "strong") == 30.0
 
 
 def test_curves_without_draws_claim_none() -> None:

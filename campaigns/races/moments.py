@@ -25,6 +25,7 @@ from safetensors.numpy import save_file
 
 import mixtailor as mt
 from campaigns._ledger import Tally
+from mixtailor._files import rename
 from mixtailor.intake.files import receive_files
 from mixtailor.storage.files.opened import File
 
@@ -227,7 +228,7 @@ def _punched(path: Path, rng: np.random.Generator) -> None:
 def _replaced(path: Path, rng: np.random.Generator) -> None:
     other = path.with_name("other")
     other.write_bytes(rng.bytes(1000))
-    os.replace(other, path)
+    rename(other, path)
 
 
 def _piped(path: Path, _rng: np.random.Generator) -> None:

@@ -182,7 +182,7 @@ def test_json_and_adding():
 
 @pytest.mark.parametrize("counts", [[1, 2], [1, 0, 0.0, 0, 0, 0.0, -1.0], [1, 0, "x", 0, 0, 0.0, 0.0], [True] * 7])
 def test_damaged_summaries_are_refused(counts):
-    with pytest.raises(ValueError, match="7 numbers that are not negative, and 'w' has not"):
+    with pytest.raises(ValueError, match="7 numbers that are not negative, unlike 'w'"):
         mt.Reputation.restored({"w": counts})
 
 

@@ -168,7 +168,8 @@ def test_the_page_follows_its_files(server: Server, copied: Path, width: int, sc
             assert window.wait(wait, "11 of 12 runs complete, 1 under way") == 300
             state = """return [document.querySelector('#scale select').value,
                 document.querySelector('#words details').open,
-                document.querySelector('#legend button').getAttribute('aria-pressed'), document.documentElement.scrollWidth]"""
+                document.querySelector('#legend button').getAttribute('aria-pressed'),
+                document.documentElement.scrollWidth]"""
             assert window.run(state)[:3] == ["all", True, "false"] and window.run(state)[3] <= width
             assert window.run(chosen) == server_shown  # its place in the list may have changed
         finally:

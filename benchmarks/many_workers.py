@@ -106,9 +106,7 @@ def _peers(worker: Worker, size: Size, say: Callable[[str], None]) -> list[Conte
     kept = []
     for task in told["tasks"]:
         rule, _, library = task.partition(" @ ")
-        if rule not in rules(size.f) or not library.startswith(PEERS):
-            continue
-        if rule in _SUBSETS:
+        if rule not in rules(size.f) or rule in _SUBSETS or not library.startswith(PEERS):
             continue
         say(f"{size}: a first look at {task}")
         try:

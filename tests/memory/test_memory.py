@@ -408,7 +408,7 @@ def test_running_means_by_hand() -> None:
 
 @pytest.mark.parametrize("momentum", [0.0, 0.8])
 def test_workers_that_move_together_are_found_though_their_direction_changes(momentum: float) -> None:
-    """Four of twelve push in a direction that is drawn anew in each round: running means show nothing of it."""
+    """Four of twelve push in a direction that is drawn again in each round: running means show nothing of it."""
     random, memory, sent, theirs = np.random.default_rng(3), mt.Memory(mt.ViewFilter(4), key=1), np.zeros((12, 300)), []
     for _ in range(120):
         rows = random.normal(size=(12, 300))

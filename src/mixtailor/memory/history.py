@@ -22,7 +22,7 @@ _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a runni
 class History:
     """Running means, at several time scales, of how each worker's sketch deviates from the result's.
 
-    One more has signs that are drawn anew in each call: the inner products of two of these means are sums over the
+    One more has signs that are drawn again in each call: the inner products of two of these means are sums over the
     rounds of the inner products of the deviations, and show who moves with whom.
 
     Parameters

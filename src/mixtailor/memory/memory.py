@@ -42,7 +42,7 @@ class Memory(Keeping):
 
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
     present deviations, and those of the running means at each time scale a. One more running mean has signs that are
-    drawn anew in each round: its inner products show who moves with whom, whatever the direction. The rule decides from
+    drawn again each round: its inner products show who moves with whom, whatever the direction. The rule decides from
     these views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
     median, so one round cannot do much harm. Updates that are much closer together than is usual in this round (less
     than a quarter of the usual squared distance) share the weight of one, so that nobody gains by sending the same from

@@ -86,7 +86,8 @@ class Remembering(Around):
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
         views = self.recall.views(sketches, rows, updates.d, mass)
-        point = _on_view(self.rule, widest(views[:-1], mass), updates.call.seeing(views), weighting)
+        steady = views[:-1]  # all but who moves with whom, for what looks at one view or counts suspects
+        point = _on_view(self.rule, widest(steady, mass), updates.call.seeing(views), weighting)
         weights = _weights_of(point)
         if weights is None:
             _refuse_rule(self.rule)
@@ -97,8 +98,8 @@ class Remembering(Around):
         facts = dict(point.facts)
         if self.recall.suspects and updates.n <= _COUNTED:
             counted = None if weighting is None else weighting.relative
-            # Without who moves with whom: over a few dozen rounds of workers with momentum, honest ones seem to.
-            kept = above_noise(views[:-1], (updates.n - 1) // 2, counted).weights
+            # Over a few dozen rounds of workers with momentum, honest ones seem to move together.
+            kept = above_noise(steady, (updates.n - 1) // 2, counted).weights
             hostile = (kept < 0.5 * kept.max()) | (self.recall.copies > 1.0)
             if mass is not None:
                 hostile &= mass > 0.0

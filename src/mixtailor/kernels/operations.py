@@ -4,29 +4,27 @@ A storage says where its rows are; its space computes with them. `mixtailor.kern
 in memory, and `mixtailor.kernels.tensors` for torch tensors on a device.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels.columnwise import Statistic
-from mixtailor.kernels.panels import PairSums
 
 __all__ = ["Space"]
 
 B = TypeVar("B")
 
 
-class Space(ABC, Generic[B]):
+class Space(Protocol[B]):
     """The functions that compute on blocks. Lengths and sums are small float64 arrays; vectors stay where the rows are.
 
     Laws: a block is never written to. Lengths are formed from differences and accumulate in float64. A row with a
     non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
     """
 
-    has_panels: ClassVar[bool] = False  # whether it has `range_sums`, `add_pairs` and `listed_sums`, for float32 rows
+    by_address: ClassVar[bool] = False  # whether blocks are addresses, as `mixtailor.kernels.panels` takes them
     # A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough
     # to share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
     run_entries: ClassVar[int] = 1 << 20
@@ -34,23 +32,9 @@ class Space(ABC, Generic[B]):
 
     # Lengths.
 
-    @abstractmethod
     def pair_lengths(self, block: B, powers: Floats) -> Any:
         """The l_p distances between all rows, (P, k, k)."""
 
-    def range_sums(self, block: B, p: float, double: bool) -> Any:
-        """Sums of p-th powers of the differences of all pairs i < j: see `mixtailor.kernels.panels`."""
-        raise NotImplementedError
-
-    def add_pairs(self, block: B, sums: PairSums) -> None:
-        """As `range_sums`, for many rows: added to `sums`, by all threads."""
-        raise NotImplementedError
-
-    def listed_sums(self, block: B, first: Integers, second: Integers, p: float) -> Any:
-        """As `range_sums`, in float64, for the pairs listed."""
-        raise NotImplementedError
-
-    @abstractmethod
     def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
         """The l_p distances of the rows to a point, (P, k)."""
 
@@ -60,7 +44,6 @@ class Space(ABC, Generic[B]):
 
     # Products.
 
-    @abstractmethod
     def gram(self, block: B, about: int, inverse_scales: Floats) -> Any:
         """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
 
@@ -68,17 +51,14 @@ class Space(ABC, Generic[B]):
         """Some rows of `gram`."""
         return self.gram(block, about, inverse_scales)[which.tolist()]
 
-    @abstractmethod
     def point_dots(self, block: B, point: Any) -> Any:
         """Inner products of the rows with a point."""
 
-    @abstractmethod
     def sketch(self, block: B, start: int, key: int, size: int) -> Any:
         """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
 
     # Vectors.
 
-    @abstractmethod
     def columns(self, block: B, statistic: Statistic) -> tuple[Any, Any]:
         """The statistic of each column in float64, and whether all entries were finite."""
 
@@ -88,7 +68,6 @@ class Space(ABC, Generic[B]):
         self.store(values, out)
         return finite
 
-    @abstractmethod
     def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
         """The combination of the rows in float64, and whether it is finite."""
 
@@ -98,55 +77,50 @@ class Space(ABC, Generic[B]):
         self.store(values, out)
         return finite
 
-    @abstractmethod
     def zeros(self, width: int) -> Any:
         """A float64 vector of zeros."""
 
-    @abstractmethod
     def vector(self, values: Any) -> Any:
         """A vector from outside, in float64."""
 
-    @abstractmethod
     def host(self, vector: Any) -> Floats:
         """A vector as a float64 numpy array."""
 
-    @abstractmethod
     def stack(self, parts: Sequence[Any]) -> Any:
         """Small results of one shape as one."""
 
-    @abstractmethod
     def store(self, vector: Any, out: Any) -> None:
-        """Write a float64 vector to a window of the result."""
+        """Write a float64 vector to a window of the result, which may be a list of pieces."""
+        at = 0
+        for piece in out if isinstance(out, list) else [out]:
+            self.write(vector[at : at + len(piece)], piece)
+            at += len(piece)
+
+    def write(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to one piece of the result."""
 
     # Blocks.
 
-    @abstractmethod
     def mix(self, block: B, weights: Floats) -> B:
         """The block of the mixed rows, in float64."""
 
-    @abstractmethod
     def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
         """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
 
-    @abstractmethod
     def block_of(self, matrix: Any) -> B:
         """The block of a matrix: a row for each of its rows."""
 
-    @abstractmethod
     def take(self, block: B, rows: Integers) -> B:
         """The block with these rows only."""
 
-    @abstractmethod
     def finite_rows(self, block: B) -> Any:
         """Which rows have finite entries only."""
 
-    @abstractmethod
     def matrix(self, blocks: Sequence[B]) -> Any:
         """The rows of consecutive ranges as one new array, in the widest of their types."""
 
     # Passes.
 
-    @abstractmethod
     def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
         """Run the jobs of a pass. Their results, stacked in order as a numpy array, and whether all was finite.
 

@@ -21,7 +21,6 @@ from mixtailor.kernels import (
     distances,
     moments,
     norms,
-    panels,
     products,
     sketches,
     threads,
@@ -29,8 +28,9 @@ from mixtailor.kernels import (
 )
 from mixtailor.kernels.operations import Space
 
-__all__ = ["LIKE", "NUMBA", "Block", "Numba", "addresses_of", "from_bfloat16", "to_bfloat16"]
+__all__ = ["BFLOAT16", "LIKE", "NUMBA", "Block", "Numba", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
+BFLOAT16 = np.dtype([("bfloat16", "<u2")])  # a type that numpy does not have, as its bits
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
 
@@ -89,7 +89,7 @@ def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
 class Numba(Space[Block]):
     """Blocks by address, computed by the numba kernels."""
 
-    has_panels = True
+    by_address = True
 
     # Lengths.
 
@@ -122,15 +122,6 @@ class Numba(Space[Block]):
             for row in np.nonzero(lost)[0]:
                 found[row] = found[:, row] = self.point_lengths(block, rows[row], np.array([p]))[0]
         return found
-
-    def range_sums(self, block: Block, p: float, double: bool) -> Floats:
-        return panels.range_sums(block.addresses, block.like, block.width, p, double)
-
-    def add_pairs(self, block: Block, sums: panels.PairSums) -> None:
-        sums.add(block.addresses, block.like, block.width)
-
-    def listed_sums(self, block: Block, first: Integers, second: Integers, p: float) -> Floats:
-        return panels.listed_sums(block.addresses, block.like, block.width, first, second, p)
 
     def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()
@@ -221,9 +212,7 @@ class Numba(Space[Block]):
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
         if not isinstance(out, list) and out.dtype in LIKE:
             return self._combined(block, weights, out)
-        values, finite = self.combine(block, weights)
-        self.store(values, out)
-        return finite
+        return bool(super().combine_into(block, weights, out))
 
     def mix(self, block: Block, weights: Floats) -> Block:
         if not len(weights):
@@ -270,14 +259,9 @@ class Numba(Space[Block]):
     def stack(self, parts: Sequence[Any]) -> Any:
         return np.stack(parts)
 
-    def store(self, vector: Any, out: Any) -> None:
-        if isinstance(out, list):
-            at = 0
-            for piece in out:
-                self.store(vector[at : at + len(piece)], piece)
-                at += len(piece)
-        elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
-            out[:] = to_bfloat16(vector)
+    def write(self, vector: Any, out: Any) -> None:
+        if out.dtype == BFLOAT16:
+            out["bfloat16"] = to_bfloat16(vector)
         else:
             with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there
                 out[:] = vector

@@ -162,7 +162,8 @@ class Trials:
         basis = reference.updates.basis if isinstance(reference, Combination) else None
         inside = [found for found in results if isinstance(found, Combination) and found.updates.basis is basis]
         outcomes: dict[Point, Outcome] = {}
-        for group in (inside, *([result] for result in results if result not in inside)):
+        groups: list[Sequence[Point]] = [inside, *([result] for result in results if result not in inside)]
+        for group in groups:
             if group:
                 inner = group[0].updates.inner(reference, *group)
                 outcomes.update((result, _outcome(inner, row)) for row, result in enumerate(group, start=1))

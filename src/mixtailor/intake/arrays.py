@@ -119,10 +119,7 @@ def _labels(item: Any) -> Any:
 
 
 def _as_bits(array: Array) -> Array:
-    """The bfloat16 that other libraries (ml_dtypes, and with it jax) add to numpy's types as its bits, in place.
-
-    Numpy would convert it as if it were integers.
-    """
+    """The bfloat16 of other libraries (ml_dtypes, jax) as its bits, in place; numpy would take it for integers."""
     return array.view(BFLOAT16) if array.dtype.name == "bfloat16" else array
 
 

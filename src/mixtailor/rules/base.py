@@ -344,7 +344,7 @@ class _Round:
             self.decided,
             n,
             weights=weights,
-            selected=selected,  # type: ignore[arg-type]  # indices
+            selected=selected,
             scores=_scattered(scores, received, n),
             distances=_scattered(distances, received, n),
             quarantined=gone,

@@ -73,6 +73,9 @@ class Matrix(Rows):
     def new(self) -> Any:
         return np.empty(self.d, self.dtype)
 
+    def window(self, result: Any, start: int, stop: int) -> Any:
+        return result[start:stop]  # as by default, without another file on the way of the smallest call
+
     def copy_row(self, row: int, result: Any) -> None:
         result[:] = self.rows[row]
 

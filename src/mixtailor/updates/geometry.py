@@ -82,7 +82,7 @@ class Basis:
         self._accumulated: dict[tuple[int, bool], Floats] = {}
         self._numbers = numbers
         for p, lengths in {} if numbers is None else numbers.distances.items():
-            self._learn(p, lengths)
+            self.learn(p, lengths)
 
     def over_received(self, weights: Floats) -> Floats | None:
         """Weights on these rows as weights on the received updates; None if the rows depend on anything else."""
@@ -111,7 +111,7 @@ class Basis:
         p = missing[0]
         if len(missing) == 1 and self._has_panels(p, FEWEST):
             sums = pair_sums(self.reader, p, double=True)[0]
-            self._learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
+            self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
             return
         n, powers = self.n, np.array(missing)
 
@@ -120,7 +120,7 @@ class Basis:
 
         found = self.reader.lengths(query, self.source.runs(), powers, n * n).reshape(-1, n, n)
         for p, lengths in zip(missing, found, strict=True):
-            self._learn(p, lengths)
+            self.learn(p, lengths)
 
     def _has_panels(self, p: float, fewest: int) -> bool:
         return self.n >= fewest and self.stored and has_panels(self.reader, p)
@@ -157,9 +157,10 @@ class Basis:
         for p, known, lengths in zip(norms, between, away, strict=True):
             whole, beside = np.empty((self.n, self.n)), lengths[np.ix_(place, columns)]
             whole[:rows, :rows], whole[rows:], whole[:rows, rows:] = known, beside, beside[:, :rows].T
-            self._learn(p, whole)
+            self.learn(p, whole)
 
-    def _learn(self, p: float, lengths: Floats) -> None:
+    def learn(self, p: float, lengths: Floats) -> None:
+        """Keep the distances in a norm."""
         lengths.flat[:: self.n + 1] = 0.0
         lengths.setflags(write=False)
         self.lengths[p] = lengths

@@ -14,7 +14,6 @@ import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels import panels
-from mixtailor.kernels.panels import HIGHEST, RUN, WIDE, PairSums, relative_error
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.updates.reader import Reader
 
@@ -32,7 +31,7 @@ Refine = Callable[[Integers, Integers], Floats]
 
 def has_panels(reader: Reader, p: float) -> bool:
     """Whether `pair_sums` can do it, and better than a tile of all rows: for stored float32 rows that are many."""
-    return reader.space.by_address and reader.storage.single and 1.0 <= p <= HIGHEST and 4 * p == int(4 * p)
+    return reader.space.by_address and reader.storage.single and 1.0 <= p <= panels.HIGHEST and 4 * p == int(4 * p)
 
 
 def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:
@@ -41,7 +40,7 @@ def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:
     if not storage.in_place:
         return storage.runs()
     start, stop = storage.span
-    width = max(RUN, entries // reader.n // RUN * RUN)
+    width = max(panels.RUN, entries // reader.n // panels.RUN * panels.RUN)
     return [(low, min(low + width, stop)) for low in range(start, stop, width)] or [(start, start)]
 
 
@@ -51,7 +50,7 @@ def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]
     A sum that float32 cannot hold is not finite, and neither are those of a row that is not.
     """
     n = reader.n
-    if n < WIDE:
+    if n < panels.WIDE:
 
         def query(start: int, stop: int) -> Any:
             block = reader.block(start, stop)
@@ -60,7 +59,7 @@ def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]
         found = reader.total(query, _ranges(reader, _ENTRIES), n * n)
         total, floor = found[:-1].reshape(n, n), float(found[-1])
     else:
-        sums = PairSums(n, p, double=double)
+        sums = panels.PairSums(n, p, double=double)
 
         def add(start: int, stop: int) -> None:
             block = reader.block(start, stop)
@@ -98,7 +97,7 @@ class Rough:
 
     def __init__(self, total: Floats, floor: float, p: float, refine: Refine) -> None:
         self.p, self._refine, self.n = p, refine, len(total)
-        self.error = relative_error(p) / p
+        self.error = panels.relative_error(p) / p
         self.same = np.arange(self.n)  # for each row, the first row that equals it
         self.exact = np.eye(self.n, dtype=np.bool_)  # which distances were formed in float64
         with np.errstate(invalid="ignore", over="ignore"):

@@ -77,7 +77,7 @@ class Reader:
         """Single coordinates of all stored rows, in ascending order."""
         start, stop = self.storage.span
         here = (which >= start) & (which < stop)
-        found = self._guarded(self.storage.coordinates, which[here])
+        found: Array = self._guarded(self.storage.coordinates, which[here])
         if self.group is None:
             return found
         placed = np.zeros((self.n, len(which)))
@@ -98,7 +98,7 @@ class Reader:
         jobs = [partial(ask, start, stop) for start, stop in runs]
         found, sound = self._guarded(self.space.collect, jobs, self._finite, threaded=self._threaded)
         self._doubt |= not sound
-        return found
+        return np.asarray(found)
 
     def visit(self, query: Query, runs: Runs) -> None:
         """Let the query see one range after the other; it has the threads to itself."""
@@ -112,10 +112,6 @@ class Reader:
         self.arrival.watch((stop - start) / max(self.storage.d, 1))
         return found
 
-    def _settled(self) -> bool:
-        doubt, self._doubt = self._doubt, False
-        return doubt
-
     def total(self, query: Query, runs: Runs, size: int = 1) -> Floats:
         """The sum over all coordinates of `size` numbers."""
         step = max(_LEAST_RUNS, _HELD // max(size, 1))
@@ -126,7 +122,7 @@ class Reader:
 
     def summed(self, values: Floats) -> Floats:
         """Sums over the coordinates of this process as sums over all; where one is not finite, rows are examined."""
-        doubt = self._settled()
+        doubt, self._doubt = self._doubt, False
         if self.group is not None:
             values, doubt = self.group.sum(values, doubt)
         if doubt or not np.isfinite(values).all():
@@ -142,7 +138,7 @@ class Reader:
                 parts = np.concatenate([found[None], parts])
             found = parts[0] if len(parts) == 1 else added(parts, powers)
         assert found is not None  # there is always one range, though it may be empty
-        lengths, doubt = np.asarray(found, np.float64), self._settled()
+        lengths, doubt, self._doubt = np.asarray(found, np.float64), self._doubt, False
         if self.group is not None:
             lengths, doubt = self.group.lengths(lengths, powers, doubt)
         if doubt or not (lengths <= _LONGEST).all():
@@ -179,7 +175,7 @@ class Reader:
         if self.examined:
             return
         found = self.collect(lambda start, stop: self.space.finite_rows(self.block(start, stop)), self.runs())
-        self._settled()
+        self._doubt = False
         faulty = np.asarray(~found.all(axis=0), np.float64)
         if self.group is not None:
             faulty = self.group.sum(faulty, False)[0]

@@ -8,8 +8,8 @@ import torch
 
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels import columnwise
-from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
+from mixtailor.kernels.space import Space
 
 __all__ = ["Tensors"]
 

@@ -144,7 +144,7 @@ def compare(
     jobs, backend
         As for `mixtailor.experiments.run`: one process for each core by default.
     frames : int
-        How many rounds of each first seed to film for the player of the report; 0 for none.
+        How many rounds of the first seed to record for the player of the report; 0 for none.
     **training
         Other keys of `mixtailor.experiments.RunConfig`: ``rounds``, ``batch``, ``learning_rate`` and so on.
 

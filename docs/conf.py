@@ -135,7 +135,7 @@ def diagram(found: "re.Match[str]") -> str:
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
-CITED = re.compile(r'"([A-Za-z][^"`]{20,}?)"(,\s+[^"`]{2,80}?\b(?:19|20)\d\d\b)(,\s+arXiv[: ][\d.]+)?')
+CITED = re.compile(r'"([A-Za-z][^"`]{20,}?)"(,\s+[^"`]{0,80}?\b(?:19|20)\d\d\b)(,\s+arXiv[: ][\d.]+)?')
 NUMBERED = re.compile(r"arXiv[: ](\d{4}\.\d{5}|\d{4}\.\d{4})(?:v\d)?")
 
 

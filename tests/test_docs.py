@@ -157,10 +157,12 @@ def test_cited_papers_are_links_and_diagrams_are_words():
     conf = _loaded("conf")
     cited = (
         'Yin, "A Paper With A Long Enough Title", ICML 2018. Xie, "Another Paper With A Title", arXiv:1802.10116, 2018.'
+        ' Douillard, "A Third Paper With A Title", 2023, arXiv:2311.08105.'
     )
     linked = conf.papers(cited, "[{}]({})")
     assert "https://scholar.google.com/scholar?q=%22A+Paper+With+A+Long+Enough+Title%22" in linked
     assert '"[Another Paper With A Title](https://arxiv.org/abs/1802.10116)"' in linked
+    assert '"[A Third Paper With A Title](https://arxiv.org/abs/2311.08105)"' in linked
     assert conf.papers(f"```text\n{cited}\n```\n", "[{}]({})") == f"```text\n{cited}\n```\n"
     assert conf.formulas('```mermaid\nflowchart TD\n    a["x.y"] --> b & c\n```\n') == "```text\nx.y → b, c\n```\n"
 

@@ -110,3 +110,8 @@ def test_an_attack_of_ones_own_keeps_the_laws() -> None:
 def test_a_broken_law_is_named(attack: Attack, law: str) -> None:
     with pytest.raises(LawError, match=f"breaks the law '{law}'"):
         check_attack(attack)
+
+
+def test_a_class_in_place_of_an_attack_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Write check_attack\(Shift\(\)\)"):
+        check_attack(Shift)  # type: ignore[arg-type]  # the mistake that is tested

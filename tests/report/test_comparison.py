@@ -1,5 +1,6 @@
 """`compare`: objects in, a table, a page and figures out; parallel, resumable, and honest about what changed."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def first(updates: torch.Tensor) -> torch.Tensor:
 
 def evenly(labels: Any, workers: int, random: np.random.Generator) -> list[Any]:
     return list(np.array_split(np.arange(len(labels)), workers))
+
+
+class Network(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(4, 3))
 
 
 def network() -> nn.Module:
@@ -87,6 +93,13 @@ def test_labels_are_given_or_made_to_differ(tmp_path: Path) -> None:
     assert other == f"{one} (2)"
 
 
+def test_one_seed_and_the_class_of_a_network(tmp_path: Path) -> None:
+    """The page calls the network by its name, and has no column of intervals: one seed has none."""
+    page = mt.compare(["comed"], **{**SMALL, "model": Network}, out=tmp_path).report().read_text(encoding="utf-8")
+    assert "12 workers trained a model (Network) on data" in re.sub(r"<[^>]+>", "", page)
+    assert "Worst case" in page and "bootstrap over the seeds." not in page
+
+
 @pytest.mark.parametrize(
     ("rules", "more", "words"),
     [
@@ -94,7 +107,9 @@ def test_labels_are_given_or_made_to_differ(tmp_path: Path) -> None:
         (["krumm"], {}, "Did you mean 'krum'?"),
         ([mt.NNM(f=2)], {}, "is a pre-aggregation"),
         ([], {}, "at least one rule"),
-        (["krum"], {"attacks": Tailored}, "Tailored(epsilon=0.1)"),
+        (["krum"], {"attacks": Tailored}, "Write Tailored()."),
+        (["krum"], {"attacks": int}, "Write mixtailor.attacks.Tailored(epsilon=0.1)"),
+        (["krum"], {"seeds": 0}, "at least one seed"),
         (["krum"], {"attacks": "tailord"}, "Did you mean 'tailored'?"),
         (["krum"], {"round": 3}, "Did you mean 'rounds'?"),
         (["krum"], {"momentum": 2.0}, "momentum is 2.0"),

@@ -80,7 +80,9 @@ def test_every_part_is_on_the_page(folder: Path) -> None:
                  "Time per aggregation", "What the server could know", "Configuration", "Versions and seeds",
                  "What the paper says"):  # fmt: skip
         assert part in text, part
-    assert "12 rounds, 2 seeds (0, 1), scale 1" in caption(Results.load(folder))
+    results = Results.load(folder)
+    assert caption(results) == "12 rounds, 2 seeds (0, 1)"
+    assert caption(replace(results, index={**results.index, "scale": 0.05})).endswith("scale 0.05 of the rounds")
 
 
 def test_unfinished_experiments_have_a_page(folder: Path, tmp_path: Path) -> None:
@@ -103,11 +105,11 @@ def test_an_experiment_without_runs_has_a_page(tmp_path: Path) -> None:
     assert draw(tmp_path / "none") == []
 
 
-def test_figures_carry_rounds_seeds_and_scale(folder: Path) -> None:
+def test_figures_carry_rounds_and_seeds(folder: Path) -> None:
     written = draw(folder)
     assert len(written) == 4
     svg = next(path for path in written if path.suffix == ".svg").read_text(encoding="utf-8")
-    assert "<!-- 12 rounds, 2 seeds (0, 1), scale 1 -->" in svg
+    assert "<!-- 12 rounds, 2 seeds (0, 1) -->" in svg
     png = next(path for path in written if path.suffix == ".png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
 

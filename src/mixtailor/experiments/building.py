@@ -149,7 +149,7 @@ def simulation_of(
     objects : Objects, optional
         What takes the place of names in the configuration.
     filming : Filming, optional
-        Which rounds to film.
+        Which rounds to record.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def run(
     tracker : {"tensorboard", "mlflow", "wandb"}, optional
         Where the numbers of each run go as well, as a run of that tracker's.
     frames : int
-        How many rounds to film in the runs of the first seed, for the player of the report.
+        How many rounds to record in the runs of the first seed, for the player of the report.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def execute(
 
 
 def _filmed(entries: Sequence[Entry], objects: Mapping[str, Objects], frames: int) -> dict[str, Filming]:
-    """Of the first seed of each rule and attack: how to film it, with the rules that it is compared with."""
+    """Of the first seed of each rule and attack: how to record it, with the rules that it is compared with."""
     from mixtailor.experiments.building import rule_of
     from mixtailor.simulation.frames import Filming
 

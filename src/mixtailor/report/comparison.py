@@ -144,7 +144,7 @@ def compare(
     jobs, backend
         As for `mixtailor.experiments.run`: one process for each core by default.
     frames : int
-        How many rounds of each first seed to film for the player of the report; 0 for none.
+        How many rounds of the first seed to record for the player of the report; 0 for none.
     **training
         Other keys of `mixtailor.experiments.RunConfig`: ``rounds``, ``batch``, ``learning_rate`` and so on.
 
@@ -166,6 +166,10 @@ def compare(
             known = [field for field in RunConfig.model_fields if field not in _GIVEN]
             raise TypeError(f"compare takes no parameter {key!r}. {nearest(key, known)}")
     chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not chosen:
+        raise ValueError(
+            f"compare needs at least one seed and got seeds={seeds!r}. Write seeds=3 for the seeds 0, 1, 2."
+        )
     own = _Common.of(data, model, loss, {"n": n, "f": f, "byzantine": f, **training})
     partition_items = _items(partitions, "partition")
     expanded, objects = Expanded(), {}

@@ -85,15 +85,15 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
 
 def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
-    """Rounds, seeds and scale: what every figure has to say of itself. Of some runs, or of all."""
+    """Rounds, seeds, and which part of the rounds if not all: what every figure has to say of itself."""
     own = results.runs if runs is None else runs
     if "server" in results.index:
         return f"{results.index['server']['rounds']:,} rounds"
     rounds = sorted({int(run.config["rounds"]) for run in own})
     seeds = sorted({run.seed for run in own})
     parts = [f"{_listed(rounds)} rounds", f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({_listed(seeds)})"]
-    if "scale" in results.index:
-        parts.append(f"scale {results.index['scale']:g}")
+    if results.index.get("scale", 1) != 1:
+        parts.append(f"scale {results.index['scale']:g} of the rounds")
     unfinished, panels = sum(not run.complete for run in own), {run.panel for run in own}
     missing = sum(runs is None or entry["panel"] in panels for entry in results.missing)
     if "scale" in results.index and (unfinished or missing):

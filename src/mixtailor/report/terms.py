@@ -66,6 +66,8 @@ def explained(text: str, seen: set[str] | None = None) -> Markup:
     'a &lt;b&gt; rule'
     >>> "aria-describedby" in explained("Two workers are Byzantine.")
     True
+    >>> str(explained("all updates: sent")).endswith("updates</button>:</span> sent")
+    True
     """
     from markupsafe import Markup, escape
 
@@ -73,11 +75,15 @@ def explained(text: str, seen: set[str] | None = None) -> Markup:
     made, last = Markup(""), 0
     for match in _PATTERN.finditer(text):
         term = _FORMS.get(match[1], match[1])
-        if term in seen:
+        if term in seen or match.start() < last:
             continue
         seen.add(term)
-        made += escape(text[last : match.start()]) + Markup(
-            '<button type="button" class="term" aria-describedby="{}">{}</button>'
-        ).format(f"term-{list(TERMS).index(term)}", match[1])
-        last = match.end()
+        button = Markup('<button type="button" class="term" aria-describedby="{}">{}</button>').format(
+            f"term-{list(TERMS).index(term)}", match[1]
+        )
+        rest = text[match.end() :].split(maxsplit=1)[0] if text[match.end() :][:1].strip() else ""
+        made += escape(text[last : match.start()])
+        # A line may break behind a button; what follows the word without a space, such as a comma, stays with it.
+        made += Markup('<span class="kept">{}{}</span>').format(button, rest) if rest else button
+        last = match.end() + len(rest)
     return made + escape(text[last:])

@@ -27,7 +27,7 @@ _LONGEST = 60  # characters of a name; the rules of a pool, one by one, are no n
 
 
 def named(item: object) -> str:
-    """What a rule, an attack or a partition is called in tables and pictures.
+    """What a rule, an attack, a partition or a network is called in tables and pictures.
 
     Examples
     --------
@@ -39,6 +39,8 @@ def named(item: object) -> str:
     """
     if item is None:
         return "none"
+    if isinstance(item, type):
+        return item.__name__
     text = repr(item)
     if isinstance(item, MixTailor) and (len(text) > _LONGEST or "<" in text):
         return f"MixTailor ({len(item.rules)} rules)"

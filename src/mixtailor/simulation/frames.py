@@ -39,7 +39,7 @@ _DIGITS = 4  # significant ones: a screen shows fewer
 
 @dataclass(frozen=True)
 class Filming:
-    """How many rounds to film, and which rules to show beside the run's own.
+    """How many rounds to record, and which rules to show beside the run's own.
 
     Examples
     --------

@@ -248,8 +248,11 @@ def _from_idx(folder: Path) -> Dataset:
 def check_objects(attack: object, partition: object) -> None:
     """Text where an object is needed gets the sentence that says what to write."""
     if isinstance(attack, type) or (attack is not None and not isinstance(attack, Attack)):
-        text = isinstance(attack, str)
-        what = f"mixtailor.attacks.make({attack!r})" if text else "mixtailor.attacks.Tailored(epsilon=0.1), for example"
+        what = "mixtailor.attacks.Tailored(epsilon=0.1), for example"
+        if isinstance(attack, str):
+            what = f"mixtailor.attacks.make({attack!r})"
+        elif isinstance(attack, type) and issubclass(attack, Attack):
+            what = f"{attack.__name__}()"
         raise TypeError(f"A simulation needs its attack as an object and got {attack!r}. Write {what}.")
     if not callable(partition):
         raise TypeError(

@@ -62,7 +62,7 @@ class Settings:
         Whether an aggregate of models becomes the server's model, as in the MixTailor paper. Switched off, the server
         steps towards it: the difference counts as a gradient, with learning rate and momentum.
     local_steps : int
-        tau.
+        How many steps each worker takes by itself before it sends.
     local_learning_rate, local_momentum : float
         Of the workers' own steps.
     evaluate_every : int

@@ -93,7 +93,7 @@ class Simulation:
         At how many evaluations gradients are recorded for `mixtailor.theory.certify`, and how often at each. They go to
         ``states`` in the folder, where `mixtailor.simulation.read_states` finds them.
     frames : int or Filming
-        How many rounds to film for the player of the report: the updates in two dimensions, and what each rule makes
+        How many rounds to record for the player of the report: the updates in two dimensions, and what each rule makes
         of them. They go to ``frames.jsonl`` in the folder, a few kilobytes each.
     rollback : Rollback, optional
         When the server steps back; never by default.

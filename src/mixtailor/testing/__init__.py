@@ -60,6 +60,8 @@ def check_attack(attack: Attacking, *, seeds: int = 2) -> None:
     >>> from mixtailor.testing import check_attack
     >>> check_attack(Tailored(epsilon=0.1))
     """
+    if isinstance(attack, type):
+        raise TypeError(f"check_attack needs an attack and got a class. Write check_attack({attack.__name__}()).")
     for law, check in ATTACK_LAWS.items():
         for seed in range(seeds):
             with named(law, attack):

@@ -6,7 +6,7 @@ from typing import SupportsBytes
 import numpy as np
 
 from mixtailor.engines.distributed.ranks import Ranks
-from mixtailor.engines.sources import source_of
+from mixtailor.mixing.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
 from mixtailor.rules.request import KeySource
 

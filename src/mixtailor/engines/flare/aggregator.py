@@ -22,7 +22,7 @@ from mixtailor.engines.claims import MOST_EXAMPLES, check_cap, weighing
 from mixtailor.engines.flare.models import Model, result_of, unchanged
 from mixtailor.engines.flare.sites import Claims, Collected, Sent, collect, medians
 from mixtailor.engines.rehearsal import rehearse
-from mixtailor.engines.sources import trails_of
+from mixtailor.mixing.sources import trails_of
 from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.audit import AuditTrail

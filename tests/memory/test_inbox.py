@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -118,21 +119,30 @@ def test_byzantine_rows_are_named_and_the_model_stays_where_there_are_too_many()
         inbox.aggregate(mt.Kept(2))
     assert inbox.version == 1 and inbox.fresh() == ["w0", "w1"], "an error changes nothing"
     assert inbox.aggregate(mt.Kept(2), on_fault="skip").update is None and inbox.version == 2
-    assert list(inbox) == ["w2", "w3", "w4"], "whoever proved a fault left"
+    assert list(inbox) == ["w2", "w3", "w4", "bad"], "whose shapes were wrong left, before anything was read"
     inbox.put("w0", np.full(3, 1.0), version=2)
     assert inbox.aggregate(mt.Kept(1)).update is not None, "and may send again"
+
+
+@dataclass(frozen=True)
+class Picky(mt.Rule):
+    """A rule of somebody's own that fails on what one worker sends."""
+
+    requirement = "n >= 1"
+
+    def min_rows(self) -> int:
+        return 1
+
+    def decide(self, updates):
+        if updates.norms().max() > 1e6:
+            raise ZeroDivisionError("too much\x1b[2J")
+        return mt.Comed().decide(updates)
 
 
 @pytest.mark.parametrize("folder", [None, "rows"])
 def test_a_rule_that_fails_on_what_workers_sent_is_a_step_without_an_update(folder, tmp_path) -> None:
     """Nobody knows whose update it was, so all that the rule was given leave, also from the disk."""
-
-    def picky(rows):
-        if np.abs(rows).max() > 1e6:
-            raise ZeroDivisionError("too much\x1b[2J")
-        return np.median(rows, axis=0)
-
-    inbox = filled(picky, folder=None if folder is None else tmp_path / folder)
+    inbox = filled(Picky(), folder=None if folder is None else tmp_path / folder)
     assert inbox.aggregate(mt.Kept(5), on_fault="skip").update == pytest.approx(2.0)
     inbox.put("w1", np.full(3, 1e9), version=1)
     with pytest.raises(ZeroDivisionError):
@@ -160,7 +170,7 @@ def test_a_disk_that_fails_is_not_the_workers_fault(tmp_path) -> None:
     trail = mt.AuditTrail.start(tmp_path / "log", pool)
     inbox = filled(mt.MixTailor(pool, audit=trail))
     trail.close()
-    with pytest.raises(RuntimeError, match="audit"):
+    with pytest.raises(RuntimeError, match="This log is closed"):
         inbox.aggregate(mt.Kept(5), on_fault="skip")
     assert inbox.version == 0 and len(inbox) == 5
 
@@ -181,6 +191,12 @@ def test_recommended_and_guarded_in_an_inbox_on_disk(tmp_path) -> None:
     assert len(list(tmp_path.glob("*.npz"))) == 7, "a file for each worker, and the memory"
     with pytest.raises(ReplayedError):
         again.put("w0", {"a": np.ones(4), "b": np.ones((2, 3))}, version=6)
+
+
+def test_a_function_on_a_matrix_has_no_place_on_the_disk(tmp_path) -> None:
+    """It would fail in every step."""
+    with pytest.raises(ValueError, match="one matrix in memory, and an inbox with a folder keeps them in files"):
+        mt.Inbox(mt.NNM(1) >> (lambda rows: rows[0]), folder=tmp_path / "rows")
 
 
 PROGRAM = """

@@ -17,7 +17,8 @@ from mixtailor.memory.keeping import Keeping
 from mixtailor.mixing.sources import trails_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
-from mixtailor.rules.plain import as_rule
+from mixtailor.rules.part import walk
+from mixtailor.rules.plain import Plain, as_rule
 from mixtailor.rules.request import RequestKeywords
 from mixtailor.rules.weighting import check_weighted
 
@@ -183,6 +184,11 @@ class Inbox:
         self._last: dict[str, int] = {}  # the version of each worker's last update, also of those that left
         self._mutex = threading.RLock()
         if self.folder is not None:
+            if any(isinstance(part, Plain) for part in walk(self.rule)):
+                refuse(
+                    f"{self.rule!r} needs all updates as one matrix in memory, and an inbox with a folder keeps them in "
+                    "files. Use a rule of this package, or leave folder= out."
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
             self._resume(self.folder)
 

@@ -142,7 +142,8 @@ def test_a_rule_that_fails_on_what_sites_sent_does_not_end_the_job():
     network = Network(controller, {"site-2": far_once})
     controller.warning = told.append
     np.testing.assert_allclose(network.run()["weight"], 4 * 0.125)
-    assert len(network.saved) == 5 and any("failed on what sites sent (RuntimeError: too much)" in line for line in told)
+    assert len(network.saved) == 5
+    assert any("failed on what sites sent (RuntimeError: too much)" in line for line in told)
 
 
 def test_more_faults_than_f_cost_one_step():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import mixtailor as mt
-from mixtailor.attacks import ALIE, SignFlip, Tailored
+from mixtailor.attacks import ALIE, Schedule, SignFlip, Tailored
 from mixtailor.simulation import Asynchronous, Clock, Settings
 
 # Clients that send the honest mean harm nobody; but they are always fresh, as all Byzantine ones here, so that the
@@ -20,7 +20,7 @@ from mixtailor.simulation import Asynchronous, Clock, Settings
 HARMLESS = "harmless but fast"
 ATTACKS: dict[str, Any] = {
     "none": None,
-    HARMLESS: ALIE(0.0),
+    HARMLESS: Schedule(SignFlip(), start=1 << 30),  # before that, the honest mean
     "tailored 10": Tailored(10.0),
     "ALIE 1.5": ALIE(1.5),
     "sign flip": SignFlip(),

@@ -186,8 +186,8 @@ class Inbox:
         if self.folder is not None:
             if any(isinstance(part, Plain) for part in walk(self.rule)):
                 refuse(
-                    f"{self.rule!r} needs all updates as one matrix in memory, and an inbox with a folder keeps them in "
-                    "files. Use a rule of this package, or leave folder= out."
+                    f"{self.rule!r} needs all updates as one matrix in memory, and an inbox with a folder keeps them "
+                    "in files. Use a rule of this package, or leave folder= out."
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
             self._resume(self.folder)

@@ -155,7 +155,7 @@ def test_more_faults_than_f_cost_one_step():
             made.params["weight"] = np.full((4, 3), np.nan, np.float32)
         return made
 
-    controller = BufferedController("comed", f=2, k=8, steps=5, timeout=30.0)
+    controller = BufferedController("trimmed_mean", f=2, k=8, steps=5, timeout=30.0)
     network = Network(controller, dict.fromkeys(SITES[:3], nan_once))
     np.testing.assert_allclose(network.run()["weight"], 4 * 0.125)
 

@@ -51,8 +51,8 @@ class BufferedServer:
     r"""Federated learning that does not wait for its slowest client, as FedBuff [1]_, with a rule of ours.
 
     Every client that is free gets the newest model. Its reply goes into an `Inbox`, as the difference to the model that
-    *it* was given. Whenever the inbox has enough updates, its rule makes one step of them. With more than f faulty ones,
-    or where the rule fails on what clients sent, the model stays as it was for that step.
+    *it* was given. Whenever the inbox has enough updates, its rule makes one step of them. With more than f faulty
+    ones, or where the rule fails on what clients sent, the model stays as it was for that step.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +115,64 @@ def test_byzantine_rows_are_named_and_the_model_stays_where_there_are_too_many()
     for worker in ("w0", "w1"):
         inbox.put(worker, np.full(7, 1.0), version=1)  # another shape
     assert inbox.aggregate(mt.Fresh(2)) is None, "two rows are fewer than the rule needs"
-    assert inbox.aggregate(mt.Kept(2), on_fault="skip").update is None and inbox.version == 1
+    with pytest.raises(ValueError, match="f = 1"):
+        inbox.aggregate(mt.Kept(2))
+    assert inbox.version == 1 and inbox.fresh() == ["w0", "w1"], "an error changes nothing"
+    assert inbox.aggregate(mt.Kept(2), on_fault="skip").update is None and inbox.version == 2
+    assert list(inbox) == ["w2", "w3", "w4", "bad"], "whose shapes were wrong left, before anything was read"
+    inbox.put("w0", np.full(3, 1.0), version=2)
+    assert inbox.aggregate(mt.Kept(1)).update is not None, "and may send again"
+
+
+@dataclass(frozen=True)
+class Picky(mt.Rule):
+    """A rule of somebody's own that fails on what one worker sends."""
+
+    requirement = "n >= 1"
+
+    def min_rows(self) -> int:
+        return 1
+
+    def decide(self, updates):
+        if updates.norms().max() > 1e6:
+            raise ZeroDivisionError("too much\x1b[2J")
+        return mt.Comed().decide(updates)
+
+
+@pytest.mark.parametrize("folder", [None, "rows"])
+def test_a_rule_that_fails_on_what_workers_sent_is_a_step_without_an_update(folder, tmp_path) -> None:
+    """Nobody knows whose update it was, so all that the rule was given leave, also from the disk."""
+    inbox = filled(Picky(), folder=None if folder is None else tmp_path / folder)
+    assert inbox.aggregate(mt.Kept(5), on_fault="skip").update == pytest.approx(2.0)
+    inbox.put("w1", np.full(3, 1e9), version=1)
+    with pytest.raises(ZeroDivisionError):
+        inbox.aggregate(mt.Kept(1))
+    assert inbox.version == 1 and len(inbox) == 5, "an error changes nothing"
+    result = inbox.aggregate(mt.Kept(1), on_fault="skip")
+    assert result.update is None and inbox.version == 2 and len(inbox) == 0
+    assert result.facts["failed"].startswith("ZeroDivisionError: too much") and "\x1b" not in str(result)
+    assert "no update: the rule failed (ZeroDivisionError: too much" in str(result)
+    assert not list(tmp_path.glob("rows/*.npy"))
+    for worker in range(5):
+        inbox.put(f"w{worker}", np.full(3, 4.0), version=2)
+    assert inbox.aggregate(mt.Kept(5), on_fault="skip").update == pytest.approx(4.0)
+
+
+def test_a_disk_that_fails_is_not_the_workers_fault(tmp_path) -> None:
+    """Neither that of the updates nor that of an audit log."""
+
+    def broken(rows):
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        filled(broken).aggregate(mt.Kept(5), on_fault="skip")
+    pool = [mt.Comed(), mt.TrimmedMean(1)]
+    trail = mt.AuditTrail.start(tmp_path / "log", pool)
+    inbox = filled(mt.MixTailor(pool, audit=trail))
+    trail.close()
+    with pytest.raises(RuntimeError, match="This log is closed"):
+        inbox.aggregate(mt.Kept(5), on_fault="skip")
+    assert inbox.version == 0 and len(inbox) == 5
 
 
 def test_recommended_and_guarded_in_an_inbox_on_disk(tmp_path) -> None:
@@ -133,6 +191,12 @@ def test_recommended_and_guarded_in_an_inbox_on_disk(tmp_path) -> None:
     assert len(list(tmp_path.glob("*.npz"))) == 7, "a file for each worker, and the memory"
     with pytest.raises(ReplayedError):
         again.put("w0", {"a": np.ones(4), "b": np.ones((2, 3))}, version=6)
+
+
+def test_a_function_on_a_matrix_has_no_place_on_the_disk(tmp_path) -> None:
+    """It would fail in every step."""
+    with pytest.raises(ValueError, match="one matrix in memory, and an inbox with a folder keeps them in files"):
+        mt.Inbox(mt.NNM(1) >> (lambda rows: rows[0]), folder=tmp_path / "rows")
 
 
 PROGRAM = """

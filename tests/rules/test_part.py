@@ -10,7 +10,7 @@ import pytest
 import samples
 
 import mixtailor as mt
-from mixtailor.engines.sources import source_of
+from mixtailor.mixing.sources import source_of
 from mixtailor.rules.part import Asks, Part, walk
 from mixtailor.testing.laws import reads_all
 from mixtailor.updates import Point, Updates

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixtailor._checks import plural
 from mixtailor.engines.claims import weighing
 from mixtailor.memory import Guarded, Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SystemEntropy
+from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import walk
 from mixtailor.rules.plain import Plain
 
-__all__ = ["rehearse"]
+__all__ = ["rehearse", "why_skipped"]
 
 _FEW = 16
 
@@ -57,3 +59,13 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None =
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             member(rows, reference=rows[0] if reference else None, entropy=SystemEntropy(), **weights)
+
+
+def why_skipped(result: Aggregation, senders: str) -> str:
+    """Why an aggregation gave no update; nothing where it gave one."""
+    if result.update is not None:
+        return ""
+    if "failed" in result.facts:
+        return f"{result.rule!r} failed on what {senders} sent ({result.facts['failed']})."
+    bad = plural(len(result.quarantined), "update is", "updates are")
+    return f"{bad} bad of {result.n}, and f = {result.rule.tolerates(result.n)}."

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Unpack, final
@@ -14,9 +14,11 @@ import numpy as np
 from mixtailor._checks import check_count, plural, refuse, shown
 from mixtailor._files import atomic_write, read_bounded
 from mixtailor.memory.keeping import Keeping
+from mixtailor.mixing.sources import trails_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
-from mixtailor.rules.plain import as_rule
+from mixtailor.rules.part import walk
+from mixtailor.rules.plain import Plain, as_rule
 from mixtailor.rules.request import RequestKeywords
 from mixtailor.rules.weighting import check_weighted
 
@@ -146,7 +148,8 @@ class Inbox:
     -----
     One row for each worker: whoever sends faster than others replaces its own row. A row is safe when `put` returns:
     the update is on the disk, and then the index that names it, each whole or not at all. A kill between the two leaves
-    the row that was there before. The version advances when an aggregation gave an update.
+    the row that was there before. The version advances with every aggregation, also with one that gives no update: the
+    model of the next version is then the same, and workers may send once more.
 
     References
     ----------
@@ -181,12 +184,17 @@ class Inbox:
         self._last: dict[str, int] = {}  # the version of each worker's last update, also of those that left
         self._mutex = threading.RLock()
         if self.folder is not None:
+            if any(isinstance(part, Plain) for part in walk(self.rule)):
+                refuse(
+                    f"{self.rule!r} needs all updates as one matrix in memory, and an inbox with a folder keeps them "
+                    "in files. Use a rule of this package, or leave folder= out."
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
             self._resume(self.folder)
 
     @property
     def version(self) -> int:
-        """The version of the server's model: how many aggregations gave an update."""
+        """The version of the server's model: how many aggregations there were."""
         return self._version
 
     def __len__(self) -> int:
@@ -227,8 +235,7 @@ class Inbox:
             kept = update if self.folder is None else self._written(self.folder, name, int(version), update)
             self._rows[name], self._last[name] = _Row(int(version), kept), int(version)
             self._save_index()
-            if before is not None and self.folder is not None:
-                Path(before.update).unlink(missing_ok=True)
+            self._unlink([] if before is None else [before])
 
     def _check(self, name: str, version: int) -> None:
         who = shown(name)
@@ -253,7 +260,11 @@ class Inbox:
     def aggregate(self, when: Fresh | Kept, **request: Unpack[RequestKeywords]) -> Aggregation | None:
         """The rule's result once there are enough updates, or None. Parameters besides `when` are those of any rule.
 
-        Where it gives an update, the model's version advances by one, and the updates that were used are not fresh.
+        The model's version advances by one, and the updates that were used are not fresh.
+
+        With ``on_fault="skip"`` a rule that fails on what workers sent gives no update either; ``facts["failed"]`` of
+        the result then has the error. Where there is no update, those that prove a fault leave the inbox; where the
+        rule failed, all that it was given.
         """
         with self._mutex:
             self._drop_old()
@@ -266,15 +277,28 @@ class Inbox:
                 request["weights"] = ((1.0 + behind) ** -self.staleness).tolist()
             if isinstance(self.rule, Keeping):
                 self.rule.repeated([name for name in names if not self._rows[name].fresh])
-            result = self.rule.aggregate([self._rows[name].update for name in names], **request)
-            if result.update is not None:
-                for name in names:
-                    self._rows[name] = replace(self._rows[name], fresh=False)
-                self._version += 1
-                if self.folder is not None and isinstance(self.rule, Keeping):
-                    self.rule.save(self.folder / _MEMORY)
-                self._save_index()
+            result = self._aggregated(names, request)
+            bad = [] if result.update is not None else _bad(result)
+            for name in names:
+                self._rows[name] = replace(self._rows[name], fresh=False)
+            removed = [self._rows.pop(name) for name in bad]
+            self._version += 1
+            if self.folder is not None and isinstance(self.rule, Keeping):
+                self.rule.save(self.folder / _MEMORY)
+            self._save_index()
+            self._unlink(removed)
             return result
+
+    def _aggregated(self, names: list[str], request: RequestKeywords) -> Aggregation:
+        try:
+            return self.rule.aggregate([self._rows[name].update for name in names], **request)
+        except OSError:  # the disk is not the workers' matter
+            raise
+        except Exception as error:
+            if request.get("on_fault") != "skip" or any(trail.ended for trail in trails_of(self.rule)):
+                raise
+            failed = f"{type(error).__name__}: {shown(error)}"
+            return Aggregation(None, self.rule, len(names), facts={"failed": failed}, workers=tuple(names))
 
     def last(self, worker: object) -> int:
         """The version of a worker's last update; -1 where it has sent none."""
@@ -291,11 +315,7 @@ class Inbox:
     def _drop_old(self) -> None:
         if self.oldest is None:
             return
-        for name, behind in self.stale().items():
-            if behind > self.oldest:
-                row = self._rows.pop(name)
-                if self.folder is not None:
-                    Path(row.update).unlink(missing_ok=True)
+        self._unlink([self._rows.pop(name) for name, behind in self.stale().items() if behind > self.oldest])
 
     # On disk.
 
@@ -309,6 +329,11 @@ class Inbox:
             else:
                 np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
         return path
+
+    def _unlink(self, rows: Iterable[_Row]) -> None:
+        if self.folder is not None:
+            for row in rows:
+                Path(row.update).unlink(missing_ok=True)
 
     def _save_index(self) -> None:
         if self.folder is None:
@@ -334,6 +359,13 @@ class Inbox:
                 found.unlink(missing_ok=True)
         if isinstance(self.rule, Keeping) and (folder / _MEMORY).exists():
             self.rule.load(folder / _MEMORY)
+
+
+def _bad(result: Aggregation) -> list[str]:
+    """Whose updates were of no use. Of a rule that failed nobody knows whose it was: all of them."""
+    if "failed" in result.facts:
+        return [str(worker) for worker in result.workers]
+    return [str(found.worker) for found in result.quarantined]
 
 
 def _count(value: object) -> int:

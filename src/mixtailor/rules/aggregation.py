@@ -78,7 +78,8 @@ class Aggregation:
     def __str__(self) -> str:
         lines = [f"{self.rule!r} on {plural(self.n, 'update')}"]
         if self.update is None:
-            lines.append("  no update: more faults than f, round skipped")
+            why = f"the rule failed ({failed})" if (failed := self.facts.get("failed")) else "more faults than f"
+            lines.append(f"  no update: {why}, round skipped")
         if self.selected is not None:
             lines.append(f"  selected     {listing(self._names(self.selected))}")
         if self.weights is not None and len(set(self.weights[self.weights != 0])) > 1:

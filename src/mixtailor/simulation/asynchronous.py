@@ -241,13 +241,13 @@ class Asynchronous:
         return True
 
     def _step(self) -> bool:
+        """Aggregate if there is enough; whether there is another version of the model."""
         if self.sample is not None and self._events:
             return False  # the sample is not complete
         self._attack()
         before = self.inbox.stale()
         result = self.inbox.aggregate(self.when, entropy=self._entropy, on_fault="skip", round=self.inbox.version)
-        stepped = result is not None and result.update is not None
-        if stepped and result is not None:
+        if result is not None and result.update is not None:
             names = [str(name) for name in result.workers or ()]
             used = [before[name] for name in names if int(name) not in self.byzantine]
             self._behind, self._used = self._behind + sum(used), self._used + len(used)
@@ -259,10 +259,10 @@ class Asynchronous:
             self._skipped += 1
         if self.sample is not None:
             self._send_out(())
-        elif stepped:
+        elif result is not None:
             waiting, self._waiting = self._waiting, []
             self._send_out(waiting)
-        return stepped
+        return result is not None
 
     def _attack(self) -> None:
         """The Byzantine clients send, where they are asked to, what the attack makes of the honest updates."""

@@ -120,6 +120,53 @@ def test_numbers_that_are_not_finite_are_quarantined_by_name():
     assert [found.worker for found in network.controller.last.quarantined] == ["site-2"]
 
 
+def picky(rows):
+    """A rule of somebody's own, that fails on what one site sends."""
+    if np.abs(rows).max() > 1e3:
+        raise RuntimeError("too much")
+    return np.median(rows, axis=0)
+
+
+def broken(rows):
+    raise ZeroDivisionError
+
+
+def test_a_rule_that_fails_on_what_sites_sent_does_not_end_the_job():
+    """The model stays as it was for that step, all sites are asked again, and the others of the steps are made."""
+
+    def far_once(task):
+        return learnt(task, step=1e4 if task.current_round == 1 else 0.125)
+
+    controller = BufferedController(f"{__name__}:picky", f=0, k=8, steps=5, timeout=30.0)
+    told = []
+    network = Network(controller, {"site-2": far_once})
+    controller.warning = told.append
+    np.testing.assert_allclose(network.run()["weight"], 4 * 0.125)
+    assert len(network.saved) == 5
+    assert any("failed on what sites sent (RuntimeError: too much)" in line for line in told)
+
+
+def test_more_faults_than_f_cost_one_step():
+    """Three sites send NaN once, f = 2."""
+
+    def nan_once(task):
+        made = learnt(task)
+        if task.current_round == 1:
+            made.params["weight"] = np.full((4, 3), np.nan, np.float32)
+        return made
+
+    controller = BufferedController("trimmed_mean", f=2, k=8, steps=5, timeout=30.0)
+    network = Network(controller, dict.fromkeys(SITES[:3], nan_once))
+    np.testing.assert_allclose(network.run()["weight"], 4 * 0.125)
+
+
+def test_a_rule_that_fails_on_anything_is_refused_before_a_model_is_sent():
+    network = Network(BufferedController(f"{__name__}:broken", f=0, k=8, steps=5))
+    with pytest.raises(ZeroDivisionError):
+        network.run()
+    assert network.asked == []
+
+
 def test_hostile_models_are_tolerated_with_the_last_update_of_every_site():
     def far(task):
         return learnt(task, step=-1e4)

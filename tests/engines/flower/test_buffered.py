@@ -103,30 +103,47 @@ def test_a_client_that_fails_at_once_is_not_sent_the_model_again_and_again() -> 
     assert again.start(grid, record(OWN), 1, timeout=0.3).faults[str(NODES[0])] > 1, "after ttl seconds it is"
 
 
-def test_a_rule_that_fails_on_what_clients_sent_does_not_end_the_run() -> None:
-    """As with rounds: a mistake of the server's own is raised before a model is sent."""
+def picky(rows):
+    if np.abs(rows).max() > 1e6:
+        raise RuntimeError("too much")
+    return np.median(rows, axis=0)
 
-    def picky(rows):
-        if np.abs(rows).max() > 1e6:
-            raise RuntimeError("too much")
-        return np.median(rows, axis=0)
 
-    sent = []
+@pytest.mark.parametrize("when", [mt.Fresh(9), mt.Kept(9)], ids=repr)
+def test_a_rule_that_fails_on_what_clients_sent_does_not_end_the_run(when) -> None:
+    """The model stays as it was for that step, and the next one is made; mistakes of the server's own are raised."""
 
     def answer(message):
         made = towards(message)
-        sent.append(message.metadata.dst_node_id)
-        if sent.count(NODES[0]) == 1 and sent[-1] == NODES[0]:
+        if message.metadata.dst_node_id == NODES[0] and message.metadata.group_id == "1":
             made["fc.bias"] = np.full(5, 1e9, np.float32)
         return reply(message, made)
 
     with logged() as lines:
-        started = server(picky, mt.Fresh(9)).start(
-            SlowGrid(lambda node: 1 + node % 2, answer), record(OWN), 2, timeout=0.5
-        )
-    assert not started.records and any("failed on what clients sent (RuntimeError: too much)" in line for line in lines)
+        found = server(picky, when).start(SlowGrid(lambda node: 1 + node % 2, answer), record(OWN), 12, timeout=20.0)
+    assert [step["skipped"] for step in found.records] == [version == 2 for version in range(1, 13)]
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert any("failed on what clients sent (RuntimeError: too much)" in line for line in lines)
     with pytest.raises(ZeroDivisionError):
         server(lambda rows: rows[0] / 0 if 1 // 0 else rows, mt.Fresh(9)).start(SlowGrid(None, None), record(OWN), 1)
+
+
+def test_more_faults_than_f_cost_one_step() -> None:
+    """Two clients send NaN once, f = 1: all are asked again, and training goes on."""
+
+    def answer(message):
+        made = towards(message)
+        if message.metadata.dst_node_id in BYZANTINE and message.metadata.group_id == "1":
+            made["fc.bias"] = np.full(5, np.nan, np.float32)
+        return reply(message, made)
+
+    with logged() as lines:
+        found = server(mt.TrimmedMean(1), mt.Kept(9)).start(
+            SlowGrid(lambda node: 1, answer), record(OWN), 12, timeout=20.0
+        )
+    assert [step["skipped"] for step in found.records] == [version == 2 for version in range(1, 13)]
+    assert distance(arrays_of(found.arrays)) < 0.05
+    assert any("stays as it was: 2 updates are bad of 9, and f = 1" in line for line in lines)
 
 
 def test_a_flag_in_the_place_of_a_counter_does_not_end_a_run_on_disk(tmp_path) -> None:

@@ -6,8 +6,8 @@ from typing import SupportsBytes
 import numpy as np
 
 from mixtailor.engines.distributed.ranks import Ranks
-from mixtailor.engines.sources import source_of
 from mixtailor.mixing.entropy import KEY_BYTES
+from mixtailor.mixing.sources import source_of
 from mixtailor.rules.request import KeySource
 
 __all__ = ["SentKey", "SharedKey", "source_of"]

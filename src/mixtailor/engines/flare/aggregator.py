@@ -22,12 +22,12 @@ from mixtailor.engines.claims import MOST_EXAMPLES, check_cap, weighing
 from mixtailor.engines.flare.models import Model, result_of, unchanged
 from mixtailor.engines.flare.sites import Claims, Collected, Sent, collect, medians
 from mixtailor.engines.rehearsal import rehearse
-from mixtailor.engines.sources import trails_of
 from mixtailor.memory import Memory
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.audit import AuditTrail
 from mixtailor.mixing.mixtailor import warn_not_robust
 from mixtailor.mixing.registry import make_rule
+from mixtailor.mixing.sources import trails_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for

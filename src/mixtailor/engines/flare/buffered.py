@@ -14,6 +14,7 @@ from mixtailor._checks import check_count, check_f, check_positive, listing, ref
 from mixtailor._types import Array
 from mixtailor.engines.flare.aggregator import rule_of
 from mixtailor.engines.flare.models import Model, parts_of, result_of, whole
+from mixtailor.engines.rehearsal import rehearse, why_skipped
 from mixtailor.memory import Fresh, Inbox, Kept, Memory, RefusedError
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.storage.kinds import Unfit, recast
@@ -78,9 +79,9 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
     Notes
     -----
     A reply that is broken, late or replayed is left out, and the site and the reason are in the server's log. One that
-    is not finite is quarantined in the step that it would have been used in. With more than f of these the model stays
-    as it was, and the step is tried again with the next reply. The model is saved after every step. Inbox and memory
-    end with the job.
+    is not finite is quarantined in the step that it would have been used in. With more than f of these, or where the
+    rule fails on what sites sent, the model stays as it was for that step. The model is saved after every step. Inbox
+    and memory end with the job.
 
     References
     ----------
@@ -134,6 +135,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         """Train; what FLARE calls."""
         current = self.load_model()
         models = {0: Model.of(current.params)}  # those that sites compute on, and the newest
+        self._rehearse(models[0])
         begun = time.monotonic()
         while self._inbox.version < self.steps and not self.abort_signal.triggered:
             if self.timeout is not None and time.monotonic() - begun > self.timeout:
@@ -146,7 +148,6 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
             result = self._inbox.aggregate(self._when, on_fault="skip") if replies else None
             if result is not None:
                 self._tell(result)
-            if result is not None and result.update is not None:
                 current = self._stepped(result, models, current)
                 self.save_model(current)
             needed = {version for version, _ in self._asked.values()} | {self._inbox.version}
@@ -155,6 +156,11 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         while self.get_num_standing_tasks() and time.monotonic() < ended and not self.abort_signal.triggered:
             time.sleep(_POLL)
         self.cancel_all_tasks()
+
+    def _rehearse(self, model: Model) -> None:
+        """Try the rule on harmless updates: what fails from then on is what sites sent, and does not end the job."""
+        rule, d = self._inbox.rule, sum(model.kinds[name].size for name in model.floats)
+        rehearse(rule, self.k, d, reference=False)
 
     def _ask(self, current: FLModel) -> None:
         """Send the newest model to every site that is free and has not replied to it."""
@@ -205,9 +211,12 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         self.warning(f"The update of {shown(reply.site)} to version {reply.version} is left out: {why}")
 
     def _stepped(self, result: Aggregation, models: dict[int, Model], current: FLModel) -> FLModel:
-        """The next model. One that would not be finite is the model as it was."""
+        """The next model. Without a finite one, the model as it was."""
         version = self._inbox.version
         model = models[version - 1]
+        if result.update is None:
+            models[version] = model
+            return current
         update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
         update.update({name: self.learning_rate * update[name] for name in model.floats})
         params = result_of(model, update, differences=False)
@@ -223,7 +232,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         for found in result.quarantined:
             self.warning(f"{found.worker} is quarantined: {found.reason}")
         if result.update is None:
-            self.warning(f"No step: {len(result.quarantined)} of {result.n} updates are bad, and f = {self.f}.")
+            self.warning(f"The model stays as it was: {why_skipped(result, 'sites')}")
             return
         stale = max(self._inbox.stale()[str(site)] - 1 for site in result.workers)
         self.info(f"Step {self._inbox.version}: {result.rule!r} on {result.n} updates, at most {stale} versions old")

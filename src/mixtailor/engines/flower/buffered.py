@@ -16,8 +16,7 @@ from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_seeds
 from mixtailor.engines.flower.replies import Claims, collect
-from mixtailor.engines.rehearsal import rehearse
-from mixtailor.engines.sources import trails_of
+from mixtailor.engines.rehearsal import rehearse, why_skipped
 from mixtailor.memory.inbox import Fresh, Inbox, Kept, RefusedError
 from mixtailor.rules.aggregation import Aggregation
 
@@ -36,7 +35,7 @@ class Steps:
         The last model.
     records : list of dict
         One for each step: the version of the model that it made, the seconds since the start, the clients whose updates
-        were used and those that were quarantined, and what `evaluate_fn` found.
+        were used and those that were quarantined, whether the model stayed as it was, and what `evaluate_fn` found.
     faults : dict
         How many replies of each client were of no use: errors, other arrays than the model's, late ones.
     """
@@ -52,7 +51,8 @@ class BufferedServer:
     r"""Federated learning that does not wait for its slowest client, as FedBuff [1]_, with a rule of ours.
 
     Every client that is free gets the newest model. Its reply goes into an `Inbox`, as the difference to the model that
-    *it* was given. Whenever the inbox has enough updates, its rule makes one step of them.
+    *it* was given. Whenever the inbox has enough updates, its rule makes one step of them. With more than f faulty
+    ones, or where the rule fails on what clients sent, the model stays as it was for that step.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class BufferedServer:
                 question = asked.pop(message.metadata.reply_to_message_id, None)
                 if question is not None and not self._put(message, question, models, faults):
                     failed[question.metadata.dst_node_id] = (_version(question), time.monotonic())
-            result = self._aggregated() if replies else None
-            if result is not None and result.update is not None:
+            result = self.inbox.aggregate(self.when, on_fault="skip") if replies else None
+            if result is not None:
                 records.append(self._stepped(result, models))
                 records[-1]["seconds"] = time.monotonic() - begun
                 if evaluate_fn is not None:
@@ -169,19 +169,6 @@ class BufferedServer:
         """Try the rule on harmless updates: what fails from then on is what clients sent, and does not end the run."""
         rule, d = self.inbox.rule, sum(model.arrays[name].size for name in model.floats)
         rehearse(rule, max(self.when.k, rule.min_rows()), d, reference=False)
-
-    def _aggregated(self) -> Aggregation | None:
-        """The result of the rule once there are enough updates; None where it fails on what clients sent."""
-        rule = self.inbox.rule
-        try:
-            return self.inbox.aggregate(self.when, on_fault="skip")
-        except OSError:  # the disk is not the clients' matter
-            raise
-        except Exception as error:
-            if any(trail.ended for trail in trails_of(rule)):
-                raise
-            _log.warning("%r failed on what clients sent (%s: %s).", rule, type(error).__name__, shown(error))
-            return None
 
     def _rests(self, version: int, since: float) -> bool:
         return version == self.inbox.version and time.monotonic() - since < self.ttl
@@ -222,11 +209,18 @@ class BufferedServer:
         return False
 
     def _stepped(self, result: Aggregation, models: dict[int, Model]) -> dict[str, Any]:
-        """The next model, and what is known of the step. One that would not be finite leaves the model as it was."""
+        """The next model, and what is known of the step. Without a finite one, the model stays as it was."""
         version = self.inbox.version
         model = models[version - 1]
-        update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
-        record = model.with_values(update) if self._steps.stepped(model, update) else model.record
+        record, why = model.record, why_skipped(result, "clients")
+        if not why:
+            update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
+            if self._steps.stepped(model, update):
+                record = model.with_values(update)
+            else:
+                why = "the next one would not be finite."
+        if why:
+            _log.warning("Version %d: the model stays as it was: %s", version, why)
         models[version] = Model.of(record)
         for found in result.quarantined:
             _log.warning("Version %d: node %s is quarantined: %s", version, found.worker, found.reason)
@@ -235,7 +229,7 @@ class BufferedServer:
             "rule": repr(result.rule),
             "workers": list(result.workers or ()),
             "quarantined": [str(found.worker) for found in result.quarantined],
-            "skipped": record is model.record,
+            "skipped": bool(why),
         }
 
 

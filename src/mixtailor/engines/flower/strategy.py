@@ -19,10 +19,10 @@ from mixtailor.engines.flower.refusals import refuse_mixing, refuse_older, refus
 from mixtailor.engines.flower.replies import Claims, Collected, by_client, check_reference, collect, readable
 from mixtailor.engines.flower.sampling import warn_of_sampling
 from mixtailor.engines.rehearsal import rehearse
-from mixtailor.engines.sources import source_of, trails_of
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.mixing.mixtailor import warn_not_robust
+from mixtailor.mixing.sources import source_of, trails_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.part import walk
 from mixtailor.rules.plain import as_rule

@@ -33,7 +33,7 @@ LIMITS: Mapping[str, Mapping[int, float]] = {
     "NNM >> TrimmedMean": {50: 2.0, 200: 2.5, 1000: 3.5},
 }
 PEERS = ("TorchJD", "ByzFL", "Flower")
-_PATIENCE = 20.0  # seconds that a peer may take for one call
+_PATIENCE = 20  # seconds that a peer may take for one call
 _SUBSETS = ("MDA", "SMEA")  # the peers form all subsets of n - f rows, which takes all memory from 50 rows on
 
 
@@ -110,10 +110,10 @@ def _peers(worker: Worker, size: Size, say: Callable[[str], None]) -> list[Conte
             continue
         say(f"{size}: a first look at {task}")
         try:
-            if worker.ask("time", task=task, calls=1)["seconds"][0] <= _PATIENCE:
-                kept.append(worker.contender(task, task))
+            worker.ask("time", task=task, calls=1, patience=_PATIENCE)
         except TaskError:
             continue
+        kept.append(worker.contender(task, task))
     return kept
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from mixtailor import Comed
 from mixtailor.attacks import Tailored
+from mixtailor.kernels import threads
 from mixtailor.simulation import (
     Dataset,
     Layout,
@@ -422,6 +423,22 @@ def test_examples_without_their_zeros_give_the_same_gradients(make: Callable[[],
         gradient, loss = alone(make(), weights, *data.train(chosen[i]))
         assert torch.allclose(matrix[i].double(), gradient, atol=2e-6, rtol=1e-4)
         assert abs(float(losses[i]) - loss) < 1e-5
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads divide the workers, and every sum belongs to one worker."""
+    data = images(0.2)
+    inputs = SparseInputs.of(data)
+    assert inputs is not None
+    gradients = WorkerGradients(mlp((1, 6, 7), 4))
+    weights, chosen = torch.randn(gradients.layout.d), torch.randint(len(data), (7, 5))
+    found = []
+    for count in (1, 2, 3, 50):
+        monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", count)
+        batch = SparseBatch(inputs, chosen.numpy())
+        matrix, losses = gradients(weights, batch, data.train_labels[chosen], out=torch.empty(7, len(weights)))
+        found.append(torch.cat([matrix.flatten(), losses]))
+    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

@@ -357,7 +357,7 @@ def test_compressed_members_are_streamed(tmp_path, monkeypatch) -> None:
     for k, row in enumerate(x):
         np.savez_compressed(tmp_path / f"{k}.npz", w=row)
         paths.append(tmp_path / f"{k}.npz")
-    monkeypatch.setattr("mixtailor.kernels.operations.Space.run_entries", 1 << 13)
+    monkeypatch.setattr("mixtailor.kernels.space.Space.run_entries", 1 << 13)
     view = Updates.arrived(receive(paths))
     assert isinstance(view.reader.storage, Converted) and len(view.reader.storage.runs()) > 20
     opened = []

@@ -96,15 +96,13 @@ def test_leaves_are_read_in_place() -> None:
 )
 def test_runs_cover_all_coordinates_once(small, widths) -> None:
     """Runs follow one another without gaps, and pieces of each are the coordinates of their leaves."""
-    from mixtailor.storage.layers import Sections
-
-    sections = Sections(widths)
-    runs = sections.runs(small, 2 * small)
+    layers = Layers([Matrix(np.zeros((1, width))) for width in widths], 1)
+    runs = layers.ranges(small, 2 * small)
     assert runs[0][0] == 0 and runs[-1][1] == sum(widths)
     assert all(stop == start for (_, stop), (start, _) in itertools.pairwise(runs))
     seen = [np.zeros(width, int) for width in widths]
     for start, stop in runs:
-        pieces = sections.pieces(start, stop)
+        pieces = layers.pieces(start, stop)
         assert sum(hi - lo for _, lo, hi in pieces) == stop - start
         for leaf, lo, hi in pieces:
             seen[leaf][lo:hi] += 1

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 import mixtailor as mt
 from mixtailor.intake.device import on_device
 from mixtailor.kernels import tensors
-from mixtailor.kernels.operations import Space
+from mixtailor.kernels.space import Space
 from mixtailor.rules import Plain
 from mixtailor.testing import Case
 from mixtailor.updates import reader

@@ -18,7 +18,7 @@ def test_a_tuple_of_norms_is_each_norm_alone(scale) -> None:
     """Also where the sixteenth powers under- or overflow."""
     rows = (scale * np.random.default_rng(0).normal(size=(7, 300))).astype(np.float32)
     view = Updates.arrived(receive(rows))
-    together = view.distances_to(view.columns(Median()), NORMS)
+    together = view.lengths_to(view.columns(Median()), NORMS)
     for p, found in zip(NORMS, together, strict=True):
         alone = Updates.arrived(receive(rows))
         np.testing.assert_allclose(found, alone.distances_to(alone.columns(Median()), p), rtol=1e-12)

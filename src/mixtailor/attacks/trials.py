@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixtailor._checks import refuse
+from mixtailor._types import Floats
 from mixtailor.attacks.base import Scene
 from mixtailor.memory import Keeping
 from mixtailor.mixing import MixTailor
@@ -21,19 +22,11 @@ __all__ = ["Outcome", "Trials", "check_target"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a rule's result stands to the reference.
+    """How a rule's result stands to the reference."""
 
-    Attributes
-    ----------
-    inner : float
-        The inner product of result and reference: below zero, the step ascends.
-    length, reference : float
-        The lengths of the result and of the reference.
-    """
-
-    inner: float
-    length: float
-    reference: float
+    inner: float  # the inner product of the two: below zero, the step ascends
+    length: float  # of the result
+    reference: float  # the length of the reference
 
     @property
     def cosine(self) -> float:
@@ -114,10 +107,8 @@ class Trials:
                 self.target.expect(scene.workers)  # the attacker knows what is remembered of whom
             self.rules, self.shares = self.target.members(scene.n)
         elif isinstance(self.target, MixTailor):
-            shares = self.target.shares(scene.n)
-            kept = [place for place, share in enumerate(shares) if share > 0.0]
-            self.rules = tuple(self.target.rules[place] for place in kept)
-            self.shares = tuple(shares[place] for place in kept)
+            drawn = zip(self.target.rules, self.target.shares(scene.n), strict=True)
+            self.rules, self.shares = zip(*((rule, share) for rule, share in drawn if share > 0.0), strict=True)
         else:
             self.rules, self.shares = (self.target,), (1.0,)
         self.reference = self.honest.mean() if reference is None else reference
@@ -135,15 +126,11 @@ class Trials:
         everyone = self.scene.everyone()
         view = everyone.take(np.arange(everyone.n), shared=True)
         view.call = self._call()
-        self.evaluations += 1
-        with _quietly():
-            return self._decide(view, rule or self.rules[0])
+        return self._decide(view, rule or self.rules[0])
 
     def result(self, points: Sequence[Point], rule: Rule | None = None) -> Point:
         """The rule's result when the points join the honest updates."""
-        self.evaluations += 1
-        with _quietly():
-            return self._decide(self._beside(points), rule or self.rules[0])
+        return self._decide(self._beside(points), rule or self.rules[0])
 
     def outcome(self, points: Sequence[Point], rule: Rule | None = None) -> Outcome:
         """How the rule's result stands to the reference."""
@@ -155,10 +142,9 @@ class Trials:
         known: dict[Rule, Outcome] = view.remember((Trials, "outcomes"), dict)
         missing = [rule for rule in dict.fromkeys(self.rules) if rule not in known]
         if missing:
-            self.evaluations += len(missing)
             with _quietly():
                 prefetch(missing, view)
-                results = [self._decide(view, rule) for rule in missing]
+            results = [self._decide(view, rule) for rule in missing]
             known.update(zip(missing, self._compared(results), strict=True))
         return [known[rule] for rule in self.rules]
 
@@ -173,19 +159,15 @@ class Trials:
             # The honest updates come first in the view, where results and reference share one geometry.
             view = self._view[1]
             reference = view.combine(np.append(reference.weights, np.zeros(view.n - self.honest.n)))
-        basis = reference.updates.basis
-        inside = [isinstance(result, Combination) and result.updates.basis is basis for result in results]
-        found: list[Outcome | None] = [None] * len(results)
-        together = [place for place, ok in enumerate(inside) if ok]
-        if together and isinstance(reference, Combination):
-            inner = reference.updates.inner(reference, *(results[place] for place in together))
-            for row, place in enumerate(together, start=1):
-                found[place] = _outcome(inner[row, 0], inner[row, row], inner[0, 0])
-        for place, result in enumerate(results):
-            if found[place] is None:
-                inner = result.updates.inner(result, reference)
-                found[place] = _outcome(inner[0, 1], inner[0, 0], inner[1, 1])
-        return [outcome for outcome in found if outcome is not None]
+        basis = reference.updates.basis if isinstance(reference, Combination) else None
+        inside = [found for found in results if isinstance(found, Combination) and found.updates.basis is basis]
+        outcomes: dict[Point, Outcome] = {}
+        groups: list[Sequence[Point]] = [inside, *([result] for result in results if result not in inside)]
+        for group in groups:
+            if group:
+                inner = group[0].updates.inner(reference, *group)
+                outcomes.update((result, _outcome(inner, row)) for row, result in enumerate(group, start=1))
+        return [outcomes[result] for result in results]
 
     def _beside(self, points: Sequence[Point]) -> Updates:
         key = tuple(id(point) for point in points)
@@ -196,13 +178,14 @@ class Trials:
         return self._view[1]
 
     def _call(self) -> Call:
-        return Call(reference=self.honest.call.reference, honest=self.honest.places())
+        return Call(self._random, reference=self.honest.call.reference, honest=self.honest.places())
 
     def _decide(self, view: Updates, rule: Rule) -> Point:
+        self.evaluations += 1
         self._random.bit_generator.state = self._state
-        view.call.random = self._random
         try:
-            return rule.decide(view)
+            with _quietly():
+                return rule.decide(view)
         except Faulty:
             raise
         except Exception as error:
@@ -220,5 +203,7 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _outcome(inner: float, square: float, reference: float) -> Outcome:
-    return Outcome(float(inner), math.sqrt(max(float(square), 0.0)), math.sqrt(max(float(reference), 0.0)))
+def _outcome(inner: Floats, row: int) -> Outcome:
+    """From inner products, of which the first are those of the reference."""
+    length, reference = (math.sqrt(max(float(inner[place, place]), 0.0)) for place in (row, 0))
+    return Outcome(float(inner[row, 0]), length, reference)

@@ -10,10 +10,12 @@ import numpy as np
 
 from mixtailor._checks import refuse
 from mixtailor._types import Array
-from mixtailor.kernels.space import from_bfloat16
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.kinds import TORCH_TYPES, Kind, Unfit, recast
 
 __all__ = ["discrete_result", "flattened", "in_memory", "is_array", "is_torch", "read", "restored"]
+
+_DOUBLE = np.dtype(np.float64)
 
 
 def is_torch(item: Any) -> bool:
@@ -40,13 +42,12 @@ def flattened(kind: Kind, item: Any) -> Array:
     if own.size != kind.size:
         refuse(f"The reference needs the shape of one update, {kind.shape}, and got {own.shape}.")
     array = in_memory(raw)
-    values = recast(array.T.reshape(-1) if kind.by_columns else array.reshape(-1), own.bits, np.dtype(np.float64))
+    values = recast(array.T.reshape(-1) if kind.by_columns else array.reshape(-1), _DOUBLE)
     if None not in (own.labels, kind.labels) and own.labels != kind.labels:
         refuse("The reference needs the labels of one update, in the same order, and has others.")
     if not np.isfinite(values).all():
         refuse("The reference needs finite entries only and holds NaN or infinity.")
-    held = recast(values, False, kind.dtype, kind.bits)
-    if not np.isfinite(from_bfloat16(held) if kind.bits else held).all():
+    if not np.isfinite(recast(recast(values, kind.dtype), _DOUBLE)).all():
         refuse(
             f"The reference needs entries that {kind.name}, the type of the updates and of the result, can hold, and "
             "has larger ones. Give updates of a wider type."
@@ -61,22 +62,26 @@ def restored(kind: Kind, flat: Any) -> Any:
     if kind.library == "torch":
         import torch
 
-        if kind.bits:
+        if kind.dtype == BFLOAT16:
             return torch.from_numpy(flat.view(np.int16)).view(torch.bfloat16).reshape(kind.shape)
         return torch.from_numpy(flat).reshape(kind.shape).to(kind.device)
     if kind.library == "stored":
         # numpy has no bfloat16: its values are float32 numbers, and no digit is lost in them.
-        return (from_bfloat16(flat) if kind.bits else flat).reshape(kind.shape, order="F" if kind.by_columns else "C")
+        return _numbers(kind, flat).reshape(kind.shape, order="F" if kind.by_columns else "C")
     if kind.library == "other":
         return _elsewhere(kind, flat)
     if kind.own is not None:
-        flat = flat.view(kind.own) if kind.bits else flat.astype(kind.own)
+        flat = flat.view(kind.own) if kind.dtype == BFLOAT16 else flat.astype(kind.own)
     return flat.reshape(kind.shape)
 
 
+def _numbers(kind: Kind, flat: Array) -> Array:
+    return recast(flat, np.dtype(np.float32)) if kind.dtype == BFLOAT16 else flat
+
+
 def _elsewhere(kind: Kind, flat: Array) -> Any:
-    values = (from_bfloat16(flat) if kind.bits else flat).reshape(kind.shape)
-    options = {"dtype": kind.namespace.bfloat16} if kind.bits else {}
+    values = _numbers(kind, flat).reshape(kind.shape)
+    options = {"dtype": kind.namespace.bfloat16} if kind.dtype == BFLOAT16 else {}
     if kind.device is not None:
         try:
             return kind.namespace.asarray(values, device=kind.device, **options)
@@ -113,14 +118,9 @@ def _labels(item: Any) -> Any:
     return tuple(tuple(axis.tolist()) for axis in item.axes)
 
 
-def _is_bfloat16(dtype: "np.dtype[Any]") -> bool:
-    """Whether this is the bfloat16 that other libraries (ml_dtypes, and with it jax) add to numpy's types."""
-    return dtype.name == "bfloat16"
-
-
 def _as_bits(array: Array) -> Array:
-    """An array of another library's bfloat16 as its bits, in place; numpy would convert it as if it were integers."""
-    return array.view(np.uint16) if _is_bfloat16(array.dtype) else array
+    """The bfloat16 of other libraries (ml_dtypes, jax) as its bits, in place; numpy would take it for integers."""
+    return array.view(BFLOAT16) if array.dtype.name == "bfloat16" else array
 
 
 def _foreign(item: Any) -> Any:
@@ -145,7 +145,7 @@ def in_memory(raw: Any) -> Array:
     if raw.is_neg():
         raw = raw.resolve_neg()
     if raw.dtype == torch.bfloat16:
-        return np.asarray(raw.view(torch.int16).numpy()).view(np.uint16)
+        return np.asarray(raw.view(torch.int16).numpy()).view(BFLOAT16)
     return np.asarray(raw.numpy())
 
 
@@ -168,13 +168,13 @@ def _torch_kind(dtype: Any, shape: tuple[int, ...], device: Any, layout: Any) ->
             raise Unfit(f"of {name}, which is not supported; convert it to float32 or bfloat16")
         kind = "complex numbers" if dtype.is_complex else str(dtype).removeprefix("torch.")
         raise Unfit(f"of {kind} where real numbers are needed")
-    return Kind("torch", _torch_types()[dtype], shape, dtype == torch.bfloat16, dtype, device)
+    return Kind("torch", _torch_types()[dtype], shape, dtype, device)
 
 
 @lru_cache(maxsize=4096)
 def _numpy_kind(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Kind:
-    if _is_bfloat16(dtype):
-        return Kind("numpy", np.dtype(np.uint16), shape, True, dtype)
+    if dtype.name == "bfloat16":
+        return Kind("numpy", BFLOAT16, shape, dtype)
     if dtype.type.__module__ != "numpy":  # float8 and its like: kernels and numpy itself know nothing of them
         raise Unfit(f"of {dtype.name}, which is not supported; convert it to float32 or bfloat16")
     if dtype.kind in "fiub":
@@ -189,6 +189,6 @@ def discrete_result(kind: Kind, rows: Sequence[Array]) -> Array:
     result = np.empty(kind.size, kind.dtype)
     step = max(1, (1 << 20) // len(rows))
     for start in range(0, kind.size, step):
-        column = np.stack([recast(row[start : start + step], False, kind.dtype) for row in rows])
+        column = np.stack([recast(row[start : start + step], kind.dtype) for row in rows])
         result[start : start + step] = np.sort(column, axis=0)[(len(rows) - 1) // 2]
     return result

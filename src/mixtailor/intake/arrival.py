@@ -6,7 +6,7 @@ from typing import Any, final
 
 from mixtailor._checks import refuse
 from mixtailor.intake.digests import digest_of
-from mixtailor.storage.group import ALONE, Group
+from mixtailor.storage.group import Group
 from mixtailor.storage.rows import Rows
 
 __all__ = ["Arrival"]
@@ -33,8 +33,8 @@ class Arrival:
         From an update from outside (a reference) to a flat vector in the array type of the storage.
     base : bool
         Whether the last row of the storage is a base that updates are differences to.
-    group : Group
-        The processes that share the coordinates.
+    group : Group, optional
+        The processes that share the coordinates, where there are several.
     watch : callable, optional
         Called after each range of coordinates with the share of all that it was.
     tensors : bool
@@ -50,7 +50,7 @@ class Arrival:
     restore: Callable[[Any, tuple[int, ...]], Any]
     flatten: Callable[[Any], Any]
     base: bool = False
-    group: Group = ALONE
+    group: Group | None = None
     watch: Callable[[float], None] | None = None
     tensors: bool = False
     sent: Callable[[int], bytes | None] | None = None
@@ -66,7 +66,7 @@ class Arrival:
             return [self.sent(index) for index in range(self.n)]
         if self.faults:
             refuse("An audited draw needs what each worker sent, and of faulty updates nothing is kept here.")
-        if self.group.count > 1:
+        if self.group is not None:
             refuse(
                 "An audited draw needs the digests of whole updates, and this process holds a slice of each. Use an "
                 "engine whose server receives whole updates."

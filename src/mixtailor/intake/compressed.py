@@ -122,13 +122,12 @@ def _arrival(updates: Sequence[Any], read: Callable[[Any], Source]) -> Arrival:
     if not sound:
         why = f"and update 0 is {faults[0]}" if faults else "and there is none"
         refuse(f"Updates need a sound one among them, {why}.")
-    storage = Converted(list(sound.values()), np.dtype(np.float32), False)
+    storage = Converted(list(sound.values()), np.dtype(np.float32))
+
+    def flatten(reference: Any) -> Any:
+        return np.asarray(reference, np.float64)
 
     def sent(index: int) -> bytes:
         return digest_of(updates[index])
 
-    return Arrival(storage, tuple(sound), faults, len(updates), lambda flat, _: flat, _dense, sent=sent)
-
-
-def _dense(reference: Any) -> Any:
-    return np.asarray(reference, np.float64)
+    return Arrival(storage, tuple(sound), faults, len(updates), lambda flat, _: flat, flatten, sent=sent)

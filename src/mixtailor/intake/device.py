@@ -9,6 +9,7 @@ from mixtailor._checks import refuse
 from mixtailor.intake.arrays import is_array, read
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.trees import Leaves, leaves_of, of_leaves, of_matrix
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.device import DeviceRows
 from mixtailor.storage.kinds import Kind
 from mixtailor.storage.layers import Layers
@@ -59,7 +60,8 @@ def matrix_on_device(matrix: torch.Tensor, kind: Kind) -> DeviceRows:
 def layers_on_device(leaves: Leaves) -> Rows:
     """The storage of n tensors or containers of tensors."""
     kinds = leaves.kinds
-    devices = [_device(kinds[path]) for path in leaves.paths]
+    own = [kinds[path].device for path in leaves.paths]
+    devices = [device if isinstance(device, torch.device) else torch.device("cpu") for device in own]
     # Where layers are on several devices, one that is not the CPU computes.
     where = next((one for one in devices if one.type != "cpu"), devices[0] if devices else torch.device("cpu"))
     layers: list[Rows] = []
@@ -69,14 +71,10 @@ def layers_on_device(leaves: Leaves) -> Rows:
     return layers[0] if len(layers) == 1 else Layers(layers, len(leaves.received))
 
 
-def _device(kind: Kind) -> torch.device:
-    return kind.device if isinstance(kind.device, torch.device) else torch.device("cpu")
-
-
 def _dtype(kind: Kind) -> torch.dtype:
     if isinstance(kind.own, torch.dtype):
         return kind.own
-    return torch.bfloat16 if kind.bits else torch.from_numpy(np.empty(0, kind.dtype)).dtype
+    return torch.bfloat16 if kind.dtype == BFLOAT16 else torch.from_numpy(np.empty(0, kind.dtype)).dtype
 
 
 def _tensor(array: Any) -> torch.Tensor:

@@ -45,11 +45,7 @@ def digest_of(update: Any) -> bytes:
 def file_digest(path: "str | os.PathLike[str]", most: int | None = None) -> bytes:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it; of what is no regular file, that it cannot be read.
 
-    Parameters
-    ----------
-    path : path
-    most : int, optional
-        How many bytes are read. Of a longer file, the digest covers these and the length.
+    Of a file longer than `most` bytes, the digest covers these and the length.
     """
     try:
         file = File(path)

@@ -18,6 +18,7 @@ from mixtailor.intake.digests import digest_of, file_digest
 from mixtailor.intake.layout import Path as LayerPath
 from mixtailor.intake.layout import Structure, each_read
 from mixtailor.intake.trees import Leaves
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.converted import WHOLE, Converted
 from mixtailor.storage.files.folders import files_of, is_model_folder, main_file
 from mixtailor.storage.files.formats import SUFFIXES, contents
@@ -57,20 +58,11 @@ def receive_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = Non
 
 @final
 class Opened(NamedTuple):
-    """Files that were received, and what a file of the result has to hold.
-
-    Attributes
-    ----------
-    arrival : Arrival
-    halves : frozenset of str
-        The arrays that are bfloat16 in the result, which numpy returns as float32; "" is the one without a name.
-    named : bool
-        Whether arrays have names.
-    """
+    """Files that were received, and what a file of the result has to hold."""
 
     arrival: Arrival
-    halves: frozenset[str]
-    named: bool
+    halves: frozenset[str]  # arrays of bfloat16, which numpy returns as float32; "" is the one without a name
+    named: bool  # whether arrays have names
 
 
 def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) -> Opened:
@@ -90,22 +82,20 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
         parts = leaves.parts(result)
         for path, own in bases.items():
-            added = _added(parts[path], own)
-            parts[path] = recast(added, False, kinds[path].dtype, kinds[path].bits)
-        results = {path: restored(kinds[path], part) for path, part in parts.items()}
-        for path in leaves.counters:
-            results[path] = restored(kinds[path], leaves.discrete(path, left, _counted))
-        return results[()] if () in results else {str(path[0]): results[path] for path in kinds}
+            parts[path] = recast(_added(parts[path], own), kinds[path].dtype)
+        parts.update(leaves.counted(left, _counted))
+        results = {path: restored(kind, parts[path]) for path, kind in kinds.items()}
+        return results[()] if () in results else {str(path[0]): result for path, result in results.items()}
 
     def flatten(reference: Any) -> Any:
         vector = leaves.flatten(_loaded(reference) if _is_path(reference) else reference)
         if not bases:
             return vector
-        return vector - np.concatenate(
-            [recast(_of_base(own, 0, own.size), own.bits, _DOUBLE) for own in bases.values()]
-        )
+        return vector - np.concatenate([recast(_of_base(own, 0, own.size), _DOUBLE) for own in bases.values()])
 
-    most = _most_bytes([sum(file.size for file in files[index]) for index in leaves.received])
+    # A digest covers far more bytes than most files have, so that no honest one has more.
+    sizes = sorted(sum(file.size for file in files[index]) for index in leaves.received)
+    most = (1 << 20) + 64 * sizes[(len(sizes) - 1) // 2]
 
     def sent(index: int) -> bytes:
         opened = files[index]
@@ -120,20 +110,15 @@ def open_files(paths: Sequence[Any], base: "str | PathLike[str] | None" = None) 
         return file_digest(main, most) if main == Path(path) else digest_of([(main.name, file_digest(main, most))])
 
     arrival = Arrival(storage, leaves.received, faults, len(paths), restore, flatten, base=bool(bases), sent=sent)
-    halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.bits)
+    halves = frozenset(str(path[0]) if path else "" for path, kind in kinds.items() if kind.dtype == BFLOAT16)
     return Opened(arrival, halves, () not in kinds)
-
-
-def _most_bytes(sizes: Sequence[int]) -> int:
-    """How many bytes of a file a digest covers: far more than most files have, so that no honest one has more."""
-    return (1 << 20) + 64 * sorted(sizes)[(len(sizes) - 1) // 2]
 
 
 def _typed(kind: Kind, base: FileArray | None) -> Kind:
     """The kind of one array of the result: in the base's type, which no worker chooses."""
     if base is None or base.kind.discrete:
         return kind
-    return replace(kind, dtype=base.kind.dtype, bits=base.kind.bits)
+    return replace(kind, dtype=base.kind.dtype)
 
 
 def _is_path(item: object) -> bool:
@@ -163,9 +148,9 @@ def _structure(path: Any, most_files: int) -> Structure:
 def _rows(leaves: Leaves, path: LayerPath, base: FileArray | None) -> Converted:
     kind, sources = leaves.kinds[path], leaves.arrays[path]
     if base is None:
-        return Converted(sources, kind.dtype, kind.bits)
+        return Converted(sources, kind.dtype)
     # Differences of half precision are kept in float32: rounded to half again, small updates of large weights vanish.
-    return Converted([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE, False)
+    return Converted([*sources, base], _DOUBLE if kind.dtype == _DOUBLE else _SINGLE)
 
 
 def _refuse_all(paths: Sequence[Any], faults: Mapping[int, str]) -> None:
@@ -196,7 +181,7 @@ def _base_arrays(path: "str | PathLike[str]", leaves: Leaves) -> dict[LayerPath,
             )
         for start in range(0, array.size, WHOLE):
             values = _of_base(array, start, min(start + WHOLE, array.size))
-            if not np.isfinite(recast(values, array.bits, _DOUBLE)).all():
+            if not np.isfinite(recast(values, _DOUBLE)).all():
                 refuse(f"The base needs finite entries only, and {shown} of {name} holds NaN or infinity.")
         found[title] = array
     return found
@@ -206,7 +191,7 @@ def _added(difference: Array, base: FileArray) -> Array:
     """The base plus the difference, in place, range by range."""
     for start in range(0, base.size, WHOLE):
         stop = min(start + WHOLE, base.size)
-        difference[start:stop] += recast(_of_base(base, start, stop), base.bits, difference.dtype)
+        difference[start:stop] += recast(_of_base(base, start, stop), difference.dtype)
     return difference
 
 
@@ -218,14 +203,10 @@ def _of_base(array: FileArray, start: int, stop: int) -> Array:
         refuse(f"The base needs to be a file that can be read, and is {error}.")
 
 
-def _whole(array: FileArray) -> Array:
-    return array.run(0, array.size)
-
-
 def _counted(array: FileArray) -> Array | None:
     """An array of counters; a file that can no longer be read does not count."""
     try:
-        return _whole(array)
+        return array.run(0, array.size)
     except Unreadable:
         return None
 
@@ -235,10 +216,10 @@ def _loaded(path: Any) -> Any:
     try:
         arrays = contents(path)
         values = {
-            name: recast(_whole(array), array.bits, _DOUBLE).reshape(
-                array.kind.shape, order="F" if array.kind.by_columns else "C"
+            name: recast(own.run(0, own.size), _DOUBLE).reshape(
+                own.kind.shape, order="F" if own.kind.by_columns else "C"
             )
-            for name, array in arrays.items()
+            for name, own in arrays.items()
         }
     except Unfit as error:
         raise ValueError(f"The reference needs to be a file that can be read and is {error}.") from None

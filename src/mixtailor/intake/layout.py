@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
 from mixtailor._checks import refuse
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.files.opened import OutOfFilesError
 from mixtailor.storage.kinds import Kind, Unfit
 
@@ -18,19 +19,11 @@ T = TypeVar("T")
 @final
 @dataclass
 class Structure:
-    """One worker's update, array by array.
-
-    Attributes
-    ----------
-    kinds, arrays : dict
-        The kind of each array, and the array (or what reads it), by path.
-    form : list
-        The containers on the way, which decide what the result is made of.
-    """
+    """One worker's update, array by array."""
 
     kinds: dict[Path, Kind] = field(default_factory=dict)
-    arrays: dict[Path, Any] = field(default_factory=dict)
-    form: list[tuple[Path, type]] = field(default_factory=list)
+    arrays: dict[Path, Any] = field(default_factory=dict)  # or what reads them
+    form: list[tuple[Path, type]] = field(default_factory=list)  # the containers on the way: the result is made of such
 
 
 def each_read(items: Sequence[Any], read_one: Callable[[Any], T]) -> tuple[list[T | None], dict[int, str]]:
@@ -67,21 +60,18 @@ def settle(rows: list[Structure | None], faults: dict[int, str]) -> tuple[dict[P
         raise TypeError(f"Updates need arrays of real numbers in every row, and row 0 is {faults[0]}.")
     (most, count), *others = tally.most_common()
     if others and others[0][1] == count:
-        one, other = (_kinds(rows, signatures, signature) for signature in (most, others[0][0]))
+        one, other = signatures.index(most), signatures.index(others[0][0])
+        apart = _difference(rows[other].kinds, rows[one].kinds, f"update {one} has")  # type: ignore[union-attr]  # signed
         refuse(
             f"Updates need one structure that most of them have, and {count} of {len(rows)} have each of two: update "
-            f"{signatures.index(others[0][0])} is {_difference(other, one, f'update {signatures.index(most)} has')}."
+            f"{other} is {apart}."
         )
     if not most:
         refuse("Updates need at least one array in every row and hold none.")
-    sound = [row for row, signature in zip(rows, signatures, strict=True) if row is not None and signature == most]
-    form = Counter(_form(row) for row in sound).most_common(1)[0][0]
-    template = next(
-        index for index, row in enumerate(rows) if row is not None and signatures[index] == most and _form(row) == form
-    )
-    first = rows[template]
-    assert first is not None
-    kinds = {path: _usual([row.kinds[path] for row in sound]) for path in first.kinds}
+    sound = {index: row for index, row in enumerate(rows) if row is not None and signatures[index] == most}
+    form = Counter(_form(row) for row in sound.values()).most_common(1)[0][0]
+    template = next(index for index, row in sound.items() if _form(row) == form)
+    kinds = {path: _usual([row.kinds[path] for row in sound.values()]) for path in sound[template].kinds}
     for index, row in enumerate(rows):
         if row is not None and signatures[index] != most:
             faults[index] = _difference(row.kinds, kinds)
@@ -97,12 +87,6 @@ def _form(row: Structure) -> tuple[object, ...]:
     return (*row.form, *row.kinds)
 
 
-def _kinds(rows: list[Structure | None], signatures: Sequence[object], wanted: object) -> dict[Path, Kind]:
-    row = rows[signatures.index(wanted)]
-    assert row is not None
-    return row.kinds
-
-
 def _usual(kinds: list[Kind]) -> Kind:
     """The kind that most updates have; the wider type of two that equally many have, whichever came first."""
     first = kinds[0]
@@ -110,7 +94,7 @@ def _usual(kinds: list[Kind]) -> Kind:
         return first
     counted = Counter(kinds)
     # bfloat16 has fewer digits than float16, and both take two bytes.
-    return max(counted, key=lambda kind: (counted[kind], kind.dtype.itemsize, not kind.bits))
+    return max(counted, key=lambda kind: (counted[kind], kind.dtype.itemsize, kind.dtype != BFLOAT16))
 
 
 def _difference(kinds: dict[Path, Kind], usual: dict[Path, Kind], others: str = "most have") -> str:

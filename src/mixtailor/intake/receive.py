@@ -80,5 +80,5 @@ def _receive_matrix(updates: Any) -> Arrival:
         matrix = array.reshape(n, row.size)
         storage = Matrix(matrix, addresses_of(matrix))
     else:
-        storage = Converted([ArraySource(one, kind.bits) for one in array], row.dtype, row.bits)
+        storage = Converted([ArraySource(one) for one in array], row.dtype)
     return of_matrix(updates, row, storage)

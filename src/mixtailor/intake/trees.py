@@ -12,6 +12,7 @@ from mixtailor.intake.arrays import discrete_result, flattened, in_memory, is_ar
 from mixtailor.intake.arrival import Arrival
 from mixtailor.intake.digests import digest_of
 from mixtailor.intake.layout import Path, Structure, each_read, named, settle
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.converted import Converted
 from mixtailor.storage.kinds import Kind, Unfit
 from mixtailor.storage.layers import Layers, Matrix, flat_rows
@@ -26,27 +27,13 @@ _NODES = 1 << 16
 @final
 @dataclass
 class Leaves:
-    """The arrays of updates of one structure, and how a result for their coordinates becomes an update again.
+    """The arrays of updates of one structure, and how a result for their coordinates becomes an update again."""
 
-    Attributes
-    ----------
-    kinds : dict
-        The kind of each array, by path, in the type that most updates have.
-    template : int
-        An update of the form that most have.
-    arrays : dict
-        The arrays of the sound updates, by path.
-    bits : dict or None
-        Whether each of these arrays is bfloat16, by path; None where all are as the layout says.
-    received : tuple of int
-        The index of each sound update.
-    """
-
-    kinds: dict[Path, Kind]
-    template: int
-    arrays: dict[Path, list[Any]]
-    bits: dict[Path, list[bool]] | None
-    received: tuple[int, ...]
+    kinds: dict[Path, Kind]  # of each array, by path, in the type that most updates have
+    template: int  # an update of the form that most have
+    arrays: dict[Path, list[Any]]  # of the sound updates, by path
+    received: tuple[int, ...]  # the index of each sound update
+    uniform: bool = False  # all arrays of a path are of one library and type
 
     def __post_init__(self) -> None:
         if list(self.kinds) == [()] and self.kinds[()].discrete:
@@ -64,23 +51,20 @@ class Leaves:
         kinds, template = settle(rows, faults)
         sound = [row for row in rows if row is not None]
         arrays = {path: [row.arrays[path] for row in sound] for path in kinds}
-        bits = {path: [row.kinds[path].bits for row in sound] for path in kinds}
-        return cls(kinds, template, arrays, bits, tuple(index for index, row in enumerate(rows) if row is not None))
+        return cls(kinds, template, arrays, tuple(index for index, row in enumerate(rows) if row is not None))
 
     @classmethod
     def of_one_structure(cls, updates: Sequence[Any]) -> "Leaves | None":
         """From updates that all have the structure of the first, type by type; None where one has not."""
         try:
             first = structure_of(updates[0])
-            if any(kind.bits and kind.library != "torch" for kind in first.kinds.values()):
-                return None  # bits of bfloat16 and an update of uint16 differ in their kinds alone
             arrays = {path: [array] for path, array in first.arrays.items()}
             for update in updates[1:]:
                 if not _joins(update, updates[0], first, arrays):
                     return None
         except Exception:  # what is wrong, and with which update, is found when each is read carefully
             return None
-        return cls(first.kinds, 0, arrays, None, tuple(range(len(updates)))) if first.kinds else None
+        return cls(first.kinds, 0, arrays, tuple(range(len(updates))), uniform=True) if first.kinds else None
 
     def storage(self) -> Rows:
         """The arrays in memory, read where they are."""
@@ -90,22 +74,25 @@ class Leaves:
     def _rows(self, path: Path) -> Matrix | Converted:
         kind, column = self.kinds[path], self.arrays[path]
         arrays: list[Array]
-        if self.bits is None and is_torch(column[0]) and not kind.bits:
+        if self.uniform and is_torch(column[0]) and kind.dtype != BFLOAT16:
             arrays = [tensor.numpy() if not tensor.is_neg() else tensor.resolve_neg().numpy() for tensor in column]
         else:
             arrays = [in_memory(array) for array in column]
-        bits = [kind.bits] * len(arrays) if self.bits is None else self.bits[path]
-        return flat_rows(arrays, bits, kind.dtype, kind.bits)
+        return flat_rows(arrays, kind.dtype)
 
     def parts(self, result: Any) -> dict[Path, Any]:
         """The flat result of each array."""
         return dict(zip(self.paths, [result] if len(self.paths) == 1 else result, strict=True))
 
-    def discrete(self, path: Path, left: Sequence[int], whole: Callable[[Any], Any]) -> Any:
-        """The flat result of an array of counters or flags, from the updates that remain."""
-        column, place = self.arrays[path], {index: at for at, index in enumerate(self.received)}
-        rows = [whole(column[place[index]]) for index in left]
-        return discrete_result(self.kinds[path], [row for row in rows if row is not None])
+    def counted(self, left: Sequence[int], whole: Callable[[Any], Any]) -> dict[Path, Any]:
+        """The flat result of each array of counters or flags, from the updates that remain."""
+        if not self.counters:
+            return {}
+        found, place = {}, {index: at for at, index in enumerate(self.received)}
+        for path in self.counters:
+            rows = [whole(self.arrays[path][place[index]]) for index in left]
+            found[path] = discrete_result(self.kinds[path], [row for row in rows if row is not None])
+        return found
 
     def flatten(self, reference: Any) -> Any:
         """An update from outside as one flat vector."""
@@ -148,7 +135,8 @@ def _walk(item: Any, path: Path, row: Structure, left: list[int]) -> None:
     elif isinstance(item, (bool, int, float)):
         row.kinds[path], row.arrays[path] = read(np.asarray(item))
     else:
-        raise Unfit(f"not an update (it holds {_type_name(item)} where arrays are needed{_instead(item)})")
+        name = "None" if item is None else type(item).__name__
+        raise Unfit(f"not an update (it holds {name} where arrays are needed{_instead(item)})")
 
 
 def _instead(item: object) -> str:
@@ -156,10 +144,6 @@ def _instead(item: object) -> str:
     if hasattr(item, "state_dict"):
         return "; give its state_dict()"
     return "; give a list" if isinstance(item, Iterator) else ""
-
-
-def _type_name(item: object) -> str:
-    return "None" if item is None else type(item).__name__
 
 
 def _joins(update: Any, first: Any, structure: Structure, arrays: dict[Path, list[Any]]) -> bool:
@@ -221,14 +205,11 @@ def of_matrix(updates: Any, kind: Kind, storage: Rows) -> Arrival:
 
 def of_leaves(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str], storage: Rows) -> Arrival:
     """What arrived as a list of n arrays or nested containers of arrays."""
-    kinds = leaves.kinds
 
     def restore(result: Any, left: tuple[int, ...]) -> Any:
-        results = {path: restored(kinds[path], part) for path, part in leaves.parts(result).items()}
-        for path in leaves.counters:
-            flat = leaves.discrete(path, left, lambda array: in_memory(array).reshape(-1))
-            results[path] = restored(kinds[path], flat)
-        return _rebuilt(updates[leaves.template], results)
+        counted = leaves.counted(left, lambda array: in_memory(array).reshape(-1))
+        flat = {**leaves.parts(result), **counted}
+        return _rebuilt(updates[leaves.template], {path: restored(leaves.kinds[path], flat[path]) for path in flat})
 
     def flatten(reference: Any) -> Any:
         return storage.space.vector(leaves.flatten(reference))
@@ -236,7 +217,7 @@ def of_leaves(updates: Sequence[Any], leaves: Leaves, faults: dict[int, str], st
     def sent(index: int) -> bytes:
         return digest_of(updates[index])
 
-    tensors = all(kind.library == "torch" for kind in kinds.values())
+    tensors = all(kind.library == "torch" for kind in leaves.kinds.values())
     return Arrival(storage, leaves.received, faults, len(updates), restore, flatten, tensors=tensors, sent=sent)
 
 

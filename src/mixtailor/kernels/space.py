@@ -1,6 +1,8 @@
-"""`Numba`: arithmetic on blocks of rows in memory, which are passed to the numba kernels by address.
+"""`Space`: the functions that compute on blocks; `Numba`: those for rows in memory, passed to the kernels by address.
 
-So a matrix, a list of arrays and the layers of a model are all read in place.
+A block is all rows of a storage over one range of coordinates. A storage says where its rows are; its space computes
+with them. So a matrix, a list of arrays and the layers of a model are all read in place. `mixtailor.kernels.tensors`
+has the functions for torch tensors on a device.
 
 Lengths have the full range of float64: a sum of p-th powers that overflows or vanishes inside a block is formed again
 there, in the unit of its own largest difference, while the block is still in the cache. Nothing above this module
@@ -9,7 +11,7 @@ repairs a sum.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -21,18 +23,130 @@ from mixtailor.kernels import (
     distances,
     moments,
     norms,
-    panels,
     products,
     sketches,
     threads,
     weighted,
 )
-from mixtailor.kernels.operations import Space
 
-__all__ = ["LIKE", "NUMBA", "Block", "Numba", "addresses_of", "from_bfloat16", "to_bfloat16"]
+__all__ = ["BFLOAT16", "LIKE", "NUMBA", "Block", "Numba", "Space", "addresses_of", "from_bfloat16", "to_bfloat16"]
 
+BFLOAT16 = np.dtype([("bfloat16", "<u2")])  # a type that numpy does not have, as its bits
 # Below this, a sum of p-th powers has lost digits to underflow.
 _TINY = 1e-280
+
+B = TypeVar("B")
+
+
+class Space(Protocol[B]):
+    """The functions that compute on blocks. Lengths and sums are small float64 arrays; vectors stay where the rows are.
+
+    Laws: a block is never written to. Lengths are formed from differences and accumulate in float64. A row with a
+    non-finite entry gives non-finite lengths and sums, and `columns` and `combine` report it.
+    """
+
+    by_address: ClassVar[bool] = False  # whether blocks are addresses, as `mixtailor.kernels.panels` takes them
+    # A pass works on ranges of about this many entries (all rows together): enough to keep a thread busy, few enough
+    # to share out evenly. Ranges do not depend on the number of threads, so neither do the bits of a sum.
+    run_entries: ClassVar[int] = 1 << 20
+    view_entries: ClassVar[int] = 1 << 17  # views copy a range before they work on it, so theirs are smaller
+
+    # Lengths.
+
+    def pair_lengths(self, block: B, powers: Floats) -> Any:
+        """The l_p distances between all rows, (P, k, k)."""
+
+    def point_lengths(self, block: B, point: Any, powers: Floats) -> Any:
+        """The l_p distances of the rows to a point, (P, k)."""
+
+    def combination_lengths(self, block: B, weights: Floats, p: float) -> Any:
+        """The l_p distances of the rows to their combination by `weights`, (k,)."""
+        return self.point_lengths(block, self.combine(block, weights)[0], np.array([p]))[0]
+
+    # Products.
+
+    def gram(self, block: B, about: int, inverse_scales: Floats) -> Any:
+        """Inner products of ``(x_i - x_about) * inverse_scales_i``; about = -1 is the origin."""
+
+    def gram_rows(self, block: B, about: int, inverse_scales: Floats, which: Integers) -> Any:
+        """Some rows of `gram`."""
+        return self.gram(block, about, inverse_scales)[which.tolist()]
+
+    def point_dots(self, block: B, point: Any) -> Any:
+        """Inner products of the rows with a point."""
+
+    def sketch(self, block: B, start: int, key: int, size: int) -> Any:
+        """Sketches of the rows, (k, size): the block's first coordinate is the one at `start`."""
+
+    # Vectors.
+
+    def columns(self, block: B, statistic: columnwise.Statistic) -> tuple[Any, Any]:
+        """The statistic of each column in float64, and whether all entries were finite."""
+
+    def columns_into(self, block: B, statistic: columnwise.Statistic, out: Any) -> Any:
+        """As `columns`, written to a window of the result, in its type; whether all entries were finite."""
+        values, finite = self.columns(block, statistic)
+        self.store(values, out)
+        return finite
+
+    def combine(self, block: B, weights: Floats) -> tuple[Any, Any]:
+        """The combination of the rows in float64, and whether it is finite."""
+
+    def combine_into(self, block: B, weights: Floats, out: Any) -> Any:
+        """As `combine`, written to a window of the result, in its type; whether it is finite."""
+        values, finite = self.combine(block, weights)
+        self.store(values, out)
+        return finite
+
+    def zeros(self, width: int) -> Any:
+        """A float64 vector of zeros."""
+
+    def vector(self, values: Any) -> Any:
+        """A vector from outside, in float64."""
+
+    def host(self, vector: Any) -> Floats:
+        """A vector as a float64 numpy array."""
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Small results of one shape as one."""
+
+    def store(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to a window of the result, which may be a list of pieces."""
+        at = 0
+        for piece in out if isinstance(out, list) else [out]:
+            self.write(vector[at : at + len(piece)], piece)
+            at += len(piece)
+
+    def write(self, vector: Any, out: Any) -> None:
+        """Write a float64 vector to one piece of the result."""
+
+    # Blocks.
+
+    def mix(self, block: B, weights: Floats) -> B:
+        """The block of the mixed rows, in float64."""
+
+    def beside(self, block: B, vectors: list[Any], *, rounded: bool = False) -> B:
+        """The block with more rows, given in float64; `rounded` converts them to the type of the rows."""
+
+    def block_of(self, matrix: Any) -> B:
+        """The block of a matrix: a row for each of its rows."""
+
+    def take(self, block: B, rows: Integers) -> B:
+        """The block with these rows only."""
+
+    def finite_rows(self, block: B) -> Any:
+        """Which rows have finite entries only."""
+
+    def matrix(self, blocks: Sequence[B]) -> Any:
+        """The rows of consecutive ranges as one new array, in the widest of their types."""
+
+    # Passes.
+
+    def collect(self, jobs: Sequence[Callable[[], Any]], finite: list[Any], *, threaded: bool) -> tuple[Array, bool]:
+        """Run the jobs of a pass. Their results, stacked in order as a numpy array, and whether all was finite.
+
+        Jobs append to `finite` whether the vectors that they made were finite; the list is emptied.
+        """
 
 
 @dataclass(slots=True)
@@ -89,7 +203,7 @@ def addresses_of(matrix: "np.ndarray[Any, Any]") -> Integers:
 class Numba(Space[Block]):
     """Blocks by address, computed by the numba kernels."""
 
-    has_panels = True
+    by_address = True
 
     # Lengths.
 
@@ -122,15 +236,6 @@ class Numba(Space[Block]):
             for row in np.nonzero(lost)[0]:
                 found[row] = found[:, row] = self.point_lengths(block, rows[row], np.array([p]))[0]
         return found
-
-    def range_sums(self, block: Block, p: float, double: bool) -> Floats:
-        return panels.range_sums(block.addresses, block.like, block.width, p, double)
-
-    def add_pairs(self, block: Block, sums: panels.PairSums) -> None:
-        sums.add(block.addresses, block.like, block.width)
-
-    def listed_sums(self, block: Block, first: Integers, second: Integers, p: float) -> Floats:
-        return panels.listed_sums(block.addresses, block.like, block.width, first, second, p)
 
     def point_lengths(self, block: Block, point: Any, powers: Floats) -> Floats:
         block = block.plain()
@@ -221,9 +326,7 @@ class Numba(Space[Block]):
     def combine_into(self, block: Block, weights: Floats, out: Any) -> bool:
         if not isinstance(out, list) and out.dtype in LIKE:
             return self._combined(block, weights, out)
-        values, finite = self.combine(block, weights)
-        self.store(values, out)
-        return finite
+        return bool(super().combine_into(block, weights, out))
 
     def mix(self, block: Block, weights: Floats) -> Block:
         if not len(weights):
@@ -270,14 +373,9 @@ class Numba(Space[Block]):
     def stack(self, parts: Sequence[Any]) -> Any:
         return np.stack(parts)
 
-    def store(self, vector: Any, out: Any) -> None:
-        if isinstance(out, list):
-            at = 0
-            for piece in out:
-                self.store(vector[at : at + len(piece)], piece)
-                at += len(piece)
-        elif out.dtype == np.uint16:  # bfloat16 as numpy can hold it: round half to even on the bits
-            out[:] = to_bfloat16(vector)
+    def write(self, vector: Any, out: Any) -> None:
+        if out.dtype == BFLOAT16:
+            out["bfloat16"] = to_bfloat16(vector)
         else:
             with np.errstate(over="ignore"):  # a float64 value beyond the type of the rows is infinite there
                 out[:] = vector

@@ -8,15 +8,13 @@ import torch
 
 from mixtailor._types import Array, Floats, Integers
 from mixtailor.kernels import columnwise
-from mixtailor.kernels.operations import Space
 from mixtailor.kernels.sketches import signs_of
+from mixtailor.kernels.space import Space
 
 __all__ = ["Tensors"]
 
 # Differences of rows are formed for as many rows at once as keep their tile below about this many entries.
 _TILE = 1 << 21
-
-
 # Up to this power, sums of differences of float32 numbers stay within float64.
 _SAFE_POWER = 4.0
 
@@ -24,12 +22,7 @@ Weighted: TypeAlias = columnwise.WeightedMedian | columnwise.WeightedTrimmed
 
 
 class Tensors(Space[torch.Tensor]):
-    """Blocks are (k, width) tensors. Small results stay on the device until the pass is over. Final.
-
-    Parameters
-    ----------
-    device : torch.device
-    """
+    """Blocks are (k, width) tensors. Small results stay on the device until the pass is over. Final."""
 
     run_entries = view_entries = 1 << 21  # a device needs more work at a time than the cache of a core holds
 
@@ -90,10 +83,7 @@ class Tensors(Space[torch.Tensor]):
     # Vectors.
 
     def combine(self, block: torch.Tensor, weights: Floats) -> tuple[Any, Any]:
-        used = np.nonzero(weights)[0]  # the rest is skipped, not multiplied: zero times infinity is no number
-        if len(used) < len(weights):
-            block = block[self.tensor(used)]
-        values = self.tensor(weights[used], self.wide) @ block.to(self.wide)
+        values = self.mix(block, weights[None])[0]
         return values, values.isfinite().all()
 
     def columns(self, block: torch.Tensor, statistic: columnwise.Statistic) -> tuple[Any, Any]:
@@ -129,7 +119,7 @@ class Tensors(Space[torch.Tensor]):
     # Blocks.
 
     def mix(self, block: torch.Tensor, weights: Floats) -> torch.Tensor:
-        used = np.nonzero(weights.any(axis=0))[0]
+        used = np.nonzero(weights.any(axis=0))[0]  # the rest is skipped: zero times infinity is no number
         if len(used) < weights.shape[1]:
             block, weights = block[self.tensor(used)], weights[:, used]
         return self.tensor(weights, self.wide) @ block.to(self.wide)
@@ -162,14 +152,8 @@ class Tensors(Space[torch.Tensor]):
     def stack(self, parts: Sequence[Any]) -> Any:
         return torch.stack(list(parts))
 
-    def store(self, vector: Any, out: Any) -> None:
-        if isinstance(out, list):
-            at = 0
-            for piece in out:
-                self.store(vector[at : at + len(piece)], piece)
-                at += len(piece)
-        else:
-            out.copy_(vector)
+    def write(self, vector: Any, out: Any) -> None:
+        out.copy_(vector)
 
     def matrix(self, blocks: Sequence[torch.Tensor]) -> Any:
         wide = torch.float64 if any(block.dtype == torch.float64 for block in blocks) else torch.float32
@@ -191,24 +175,16 @@ class Tensors(Space[torch.Tensor]):
 
 def _lengths(gaps: torch.Tensor, p: float, safe: bool) -> torch.Tensor:
     """l_p lengths over the last axis, in the unit of the largest entry where powers may leave the range."""
-    if np.isinf(p):
-        return _power_sums(gaps, p)
+    if not gaps.shape[-1]:
+        return gaps.new_zeros(gaps.shape[:-1])
     if safe and p <= _SAFE_POWER:
-        sums = _power_sums(gaps, p)
-        return sums.sqrt() if p == 2.0 else sums.pow(1.0 / p)
-    largest = _power_sums(gaps, np.inf)
-    units = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
-    found = units * _power_sums(gaps / units[..., None], p).pow(1.0 / p)
-    return torch.where(largest.isfinite(), found, largest)
-
-
-def _power_sums(gaps: torch.Tensor, p: float) -> torch.Tensor:
-    """Sums of the p-th powers over the last axis; the maximum where p is infinite."""
+        return gaps.pow(p).sum(dim=-1).pow(1.0 / p)
+    largest = gaps.amax(dim=-1)
     if np.isinf(p):
-        return gaps.amax(dim=-1) if gaps.shape[-1] else gaps.new_zeros(gaps.shape[:-1])
-    if p == 1.0:
-        return gaps.sum(dim=-1)
-    return (gaps.square() if p == 2.0 else gaps.pow(p)).sum(dim=-1)
+        return largest
+    units = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
+    found = units * (gaps / units[..., None]).pow(p).sum(dim=-1).pow(1.0 / p)
+    return torch.where(largest.isfinite(), found, largest)
 
 
 def _mean(ordered: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,7 @@ def read_adapter(folder: str | Path, *, most_bytes: int | None = None) -> Adapte
             found = _FACTOR.fullmatch(str(name))
             if found is None or len(array.kind.shape) != 2:
                 refuse(f"{shown(folder)} has {shown(name)}, which is no factor of a LoRA layer.")
-            values = recast(array.run(0, array.size), array.bits, np.dtype(np.float64)).reshape(array.kind.shape)
+            values = recast(array.run(0, array.size), np.dtype(np.float64)).reshape(array.kind.shape)
             sides.setdefault(found["layer"], {})[found["side"]] = values
     except Unfit as fault:
         refuse(f"{shown(folder)} is {fault}.")

@@ -42,9 +42,9 @@ class History:
         self.calls = 0
         self.d: int | None = None  # the coordinates of the updates, once there were some
 
-    def settle(self, group: Group) -> None:
+    def settle(self, group: Group | None) -> None:
         """Where several processes share the coordinates of a call: one key, and memories of the same rounds."""
-        if group.count == 1:
+        if group is None:
             return
         key = self.key if self.means else 0  # while nothing is remembered, each process has a key of its own
         known = np.array([number % (1 << 20) for number in (len(self.means), self.calls, key)], float)

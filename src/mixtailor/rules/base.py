@@ -3,7 +3,7 @@
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsBytes, TypeVar, Unpack
 
@@ -199,18 +199,10 @@ class Rule(Part):
         return weights_from_numbers(self, distances, products, norms, entropy)
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
-        """Settle the rule and the key, once per call, after the updates have arrived.
+        """Settle the rule and the key, once per call, after the updates have arrived: an audited draw depends on these.
 
-        Parameters
-        ----------
-        arrival : Arrival
-            What was received, for draws that depend on it: those that are audited.
-        request : Request
-            What the caller said.
-        n : int
-            How many updates will reach this rule, which stands behind others in a chain.
-        key : bytes, optional
-            The key that a draw further out settled; without it, a new one is made.
+        n updates will reach this rule, which may stand behind others in a chain. The key is what a draw further out
+        settled; without it, a new one is made.
         """
         if key is not None:
             return Plan(self, key)
@@ -288,7 +280,8 @@ class _Round:
                     raise FaultError(message, tuple(sorted(self.faults)))
                 self.decided = self.plan.rule.lowered(self.updates.n, len(self.faults))
             if self.request.honest is not None:
-                self.updates.call.honest = self._honest(self.request.honest)
+                position = {row: k for k, row in enumerate(self.updates.received)}
+                self.updates.call.honest = tuple(position[row] for row in self.request.honest if row in position)
             try:
                 # An update at the edge of its type makes lengths overflow, which rules allow for. It is not worth a
                 # warning; where warnings are errors, one worker could stop the server.
@@ -328,10 +321,6 @@ class _Round:
         rule.check_share(updates.n, weighting.share)
         return rule.decide_weighted(updates, weighting)
 
-    def _honest(self, honest: Sequence[int]) -> tuple[int, ...]:
-        position = {row: k for k, row in enumerate(self.updates.received)}
-        return tuple(position[row] for row in honest if row in position)
-
     def report(self, update: Any) -> Aggregation:
         """The result with what happened. As much work as a small rule, so that a plain call leaves it out."""
         point, updates = self.point, self.updates
@@ -346,12 +335,16 @@ class _Round:
             weights = _scattered(aim, point.updates.received, n, elsewhere=0.0)
             distances = updates.known_distances_to(aim) if point.updates.reader is updates.reader else None
         scores, selected = facts.pop("scores", None), facts.pop("selected", None)
+        if selected is not None:
+            selected = tuple(received[row] for row in selected)  # type: ignore[attr-defined]  # indices
+        elif weights is not None:
+            selected = tuple(weights.nonzero()[0].tolist())
         return Aggregation(
             update,
             self.decided,
             n,
             weights=weights,
-            selected=_selected(selected, weights, received),
+            selected=selected,
             scores=_scattered(scores, received, n),
             distances=_scattered(distances, received, n),
             quarantined=gone,
@@ -360,14 +353,6 @@ class _Round:
             facts=facts,
             workers=names,
         )
-
-
-def _selected(selected: Any, weights: "Floats | None", received: tuple[int, ...]) -> tuple[int, ...] | None:
-    if selected is not None:
-        return tuple(received[row] for row in selected)
-    if weights is None:
-        return None
-    return tuple(weights.nonzero()[0].tolist())
 
 
 def _scattered(scores: Any, received: tuple[int, ...], n: int, elsewhere: float = np.nan) -> "Floats | None":

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 from abc import ABC
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 from mixtailor._checks import check_f, check_norm
@@ -140,7 +140,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
 
     def asks(self) -> Asks:
         """What it will query of the updates that it is given: by default, what its parts query."""
-        return _joined(part.asks() for part in self.parts())
+        return functools.reduce(Asks.__or__, (part.asks() for part in self.parts()), Asks())
 
     def takes_weights(self) -> bool:
         """Whether it has a form in which each update counts by a weight; what is nested inside it is asked, too."""
@@ -152,7 +152,7 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
         asked = [getattr(part, "release_after", None) for part in walk(self)]
         return max((seconds for seconds in asked if seconds is not None), default=None)
 
-    def _check_parameters(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse wrong arguments at construction: f and p are checked in the same way everywhere."""
         name = type(self).__name__
         f, p = getattr(self, "f", None), getattr(self, "p", None)
@@ -166,9 +166,6 @@ class Part(ABC):  # noqa: B024  # its abstract methods are those of rules and of
                     f"{name} needs {field}= as a rule and got the text {given!r}. Write "
                     f"{field}=mixtailor.make_rule({given!r}, f=2), with your f."
                 )
-
-    def __post_init__(self) -> None:
-        self._check_parameters()
 
 
 def walk(part: Part) -> Iterator[Part]:
@@ -187,7 +184,3 @@ def walk(part: Part) -> Iterator[Part]:
 
 def _items(value: object) -> Sequence[object]:
     return value if isinstance(value, (tuple, list)) else (value,)
-
-
-def _joined(asked: Iterable[Asks]) -> Asks:
-    return functools.reduce(Asks.__or__, asked, Asks())

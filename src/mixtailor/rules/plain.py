@@ -12,7 +12,7 @@ from mixtailor._checks import refuse
 from mixtailor.intake.arrays import is_torch
 from mixtailor.rules.base import Rule
 from mixtailor.rules.part import Part
-from mixtailor.updates import Given, Point, Updates
+from mixtailor.updates import Point, Updates
 
 __all__ = ["Plain", "as_rule", "check_inner"]
 
@@ -47,31 +47,26 @@ class Plain(Rule):
         return (n - 1) // 2
 
     def decide(self, updates: Updates) -> Point:
-        return _from_callable(updates, self.function, repr(self))
+        reader = updates.reader
+        if not reader.storage.in_memory:
+            refuse(
+                f"{self!r} needs all updates as one matrix in memory, and these are files. Use a rule of this package, "
+                "or load the files yourself."
+            )
+        reader.examine()
+        matrix = updates.matrix()
+        if reader.arrival.tensors and not is_torch(matrix):
+            matrix = sys.modules["torch"].from_numpy(matrix)  # there already, since the updates are its tensors
+        vector = _checked(self.function(matrix), updates.d, repr(self))
+        if is_torch(vector) and vector.device.type == "cpu":
+            vector = vector.double().numpy()
+        if reader.group is not None:
+            start, stop = reader.storage.span
+            vector = reader.group.agreed(np.asarray(vector.cpu() if is_torch(vector) else vector))[start:stop]
+        return updates.given(updates.space.vector(vector))
 
     def __repr__(self) -> str:
         return f"Plain({_called(self.function)})"
-
-
-def _from_callable(updates: Updates, function: Callable[[Any], Any], name: str) -> Given:
-    """The result of a callable on the matrix of all updates, checked. The matrix takes the memory of all updates."""
-    storage, group = updates.reader.storage, updates.reader.group
-    if not storage.in_memory:
-        refuse(
-            f"{name} needs all updates as one matrix in memory, and these are files. Use a rule of this package, or "
-            "load the files yourself."
-        )
-    updates.reader.examine()
-    matrix = updates.matrix()
-    if updates.reader.arrival.tensors and not is_torch(matrix):
-        matrix = sys.modules["torch"].from_numpy(matrix)  # there already, since the updates are its tensors
-    vector = _checked(function(matrix), updates.d, name)
-    if is_torch(vector) and vector.device.type == "cpu":
-        vector = vector.double().numpy()
-    if group.count > 1:
-        start, stop = storage.span
-        vector = group.agreed(np.asarray(vector.cpu() if is_torch(vector) else vector))[start:stop]
-    return updates.given(updates.space.vector(vector))
 
 
 def _checked(result: Any, d: int, name: str) -> Any:

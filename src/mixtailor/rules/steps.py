@@ -52,7 +52,7 @@ def prefetch(rules: Iterable[_Asking], updates: Updates) -> None:
     running = {rule: run for rule in distinct if (run := rule.steps(updates)) is not None}
     if len(running) > 1:
         for rule, point in zip(running, side_by_side(list(running.values()), updates), strict=True):
-            updates.remember(_key(rule), lambda point=point: point)  # type: ignore[misc]  # bound now, not later
+            updates.remember(("steps", rule), lambda point=point: point)  # type: ignore[misc]  # bound now, not later
 
 
 def decide_by_steps(rule: _Asking, updates: Updates) -> Point:
@@ -63,7 +63,7 @@ def decide_by_steps(rule: _Asking, updates: Updates) -> Point:
         assert run is not None, f"{rule!r} offers no steps"
         return side_by_side([run], updates)[0]
 
-    return updates.remember(_key(rule), now)
+    return updates.remember(("steps", rule), now)
 
 
 def side_by_side(runs: Sequence[Steps], updates: Updates) -> list[Point]:
@@ -97,7 +97,7 @@ def _distances(updates: Updates, queries: Sequence[Query]) -> Iterator[tuple[int
     while left:
         point = queries[left[0]].point
         same = [k for k in left if _is_same(queries[k].point, point)]
-        yield from zip(same, updates.distances_to(point, tuple(queries[k].p for k in same)), strict=True)
+        yield from zip(same, updates.lengths_to(point, [queries[k].p for k in same]), strict=True)
         left = [k for k in left if k not in same]
 
 
@@ -106,7 +106,3 @@ def _is_same(one: Point, other: Point) -> bool:
     if isinstance(one, Columns) and isinstance(other, Columns):
         return one.updates is other.updates and one.statistic == other.statistic
     return one is other
-
-
-def _key(rule: object) -> tuple[object, ...]:
-    return "steps", rule

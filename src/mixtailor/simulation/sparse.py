@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 
-from mixtailor.kernels import sparse
+from mixtailor.kernels import sparse, threads
 from mixtailor.kernels.perceptron import between_layers
 
 if TYPE_CHECKING:
@@ -92,27 +94,42 @@ class SparseBatch:
     ) -> torch.Tensor:
         """Write the gradients of a perceptron with one hidden layer to `rows`, and return the losses ``(n,)``.
 
+        Threads divide the workers among them; each worker's sums are the same whoever computes them.
         `weights` are the weight and the bias of each layer, and `rows` the same with a first dimension of n.
         """
-        hidden = self._products(weights[0], weights[1])
-        slopes = self._zeros("slopes", *self.chosen.shape, hidden.shape[1]).numpy()
-        losses = torch.empty(len(labels))
+        table, base = self._laid_out(weights[0], weights[1])
+        n, count = self.chosen.shape
+        hidden = self._zeros("out", n * count, table.shape[1]).numpy().reshape(n, count, -1)
+        slopes = self._zeros("slopes", n, count, table.shape[1]).numpy()
+        losses = torch.empty(n)
         weight, below, second, above = (row.numpy() for row in rows)
-        between_layers(
-            hidden.numpy(), labels.numpy(), weights[2].numpy(), weights[3].numpy(), slopes, (below, second, above),
-            losses.numpy(),
-        )  # fmt: skip
-        sparse.outer_products(self.inputs.compressed, self.chosen, slopes, self.inputs.shift, weight)
+        of_examples, found = labels.numpy(), losses.numpy()
+        last, added = weights[2].numpy(), weights[3].numpy()
+
+        def gradients_of(some: slice) -> None:
+            chosen, values = self.chosen[some], hidden[some].reshape(-1, hidden.shape[2])
+            sparse.products(self.inputs.compressed, chosen.reshape(-1), table, base, values)
+            gradients = below[some], second[some], above[some]
+            between_layers(values, of_examples[some], last, added, slopes[some], gradients, found[some])
+            sparse.outer_products(self.inputs.compressed, chosen, slopes[some], self.inputs.shift, weight[some])
+
+        bounds = [n * k // threads.count() for k in range(threads.count() + 1)]
+        parts = [slice(low, high) for low, high in itertools.pairwise(bounds) if low < high]
+        threads.over([functools.partial(gradients_of, part) for part in parts])
         return losses
 
     def _products(self, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        units, pitch = len(weight), _pitch(len(weight))
-        table, base = self._zeros("table", self.inputs.width, pitch), self._zeros("base", pitch)
-        out = self._zeros("out", self.chosen.size, pitch)
-        added = torch.zeros(units) if bias is None else bias
-        sparse.laid_out(weight.numpy(), added.numpy(), np.float32(self.inputs.shift), table.numpy(), base.numpy())
-        sparse.products(self.inputs.compressed, self.chosen.reshape(-1), table.numpy(), base.numpy(), out.numpy())
+        table, base = self._laid_out(weight, bias)
+        out = self._zeros("out", self.chosen.size, table.shape[1])
+        sparse.products(self.inputs.compressed, self.chosen.reshape(-1), table, base, out.numpy())
         return out
+
+    def _laid_out(self, weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[sparse.Single, sparse.Single]:
+        units, pitch = len(weight), _pitch(len(weight))
+        table, base = self._zeros("table", self.inputs.width, pitch).numpy(), self._zeros("base", pitch).numpy()
+        added = torch.zeros(units) if bias is None else bias
+        sparse.laid_out(weight.numpy(), added.numpy(), np.float32(self.inputs.shift), table, base)
+        return table, base
 
     def _zeros(self, name: str, *shape: int) -> torch.Tensor:
         """A buffer for one purpose, zero at first: a tensor, since torch aligns it to the registers."""

@@ -95,7 +95,6 @@ class Simulation:
     frames : int or Filming
         How many rounds to film for the player of the report: the updates in two dimensions, and what each rule makes
         of them. They go to ``frames.jsonl`` in the folder, a few kilobytes each.
-
     rollback : Rollback, optional
         When the server steps back; never by default.
 

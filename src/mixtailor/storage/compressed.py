@@ -14,21 +14,11 @@ _SINGLE = np.dtype(np.float32)
 
 @final
 class SparseSource(Source):
-    """A row that is zero but for some coordinates.
-
-    Parameters
-    ----------
-    indices : array
-        Which coordinates it has, ascending.
-    values : array
-        Their values, in float32.
-    d : int
-        How many coordinates there are.
-    """
+    """A row that is zero but for some of its d coordinates: their indices, ascending, and their values in float32."""
 
     def __init__(self, indices: Integers, values: Array, d: int) -> None:
         self.indices, self.values = indices, values
-        self.dtype, self.bits, self.size = _SINGLE, False, d
+        self.dtype, self.size = _SINGLE, d
 
     def run(self, start: int, stop: int) -> Array:
         low, high = np.searchsorted(self.indices, (start, stop))
@@ -45,21 +35,11 @@ class SparseSource(Source):
 
 @final
 class QuantisedSource(Source):
-    """A row of 8-bit integers, times a scale for each group of consecutive coordinates.
-
-    Parameters
-    ----------
-    codes : array
-        The integers.
-    scales : array
-        A float32 number for each group.
-    group : int
-        How many coordinates share a scale; the last group may have fewer.
-    """
+    """A row of 8-bit integers, times a float32 scale for each group of `group` consecutive coordinates."""
 
     def __init__(self, codes: Array, scales: Array, group: int) -> None:
         self.codes, self.scales, self.group = codes, scales, group
-        self.dtype, self.bits, self.size = _SINGLE, False, len(codes)
+        self.dtype, self.size = _SINGLE, len(codes)
 
     def run(self, start: int, stop: int) -> Array:
         first = start // self.group

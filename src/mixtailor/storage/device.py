@@ -17,22 +17,9 @@ __all__ = ["DeviceRows"]
 class DeviceRows(Rows):
     """n tensors of one size, computed where they are. `Layers` puts the layers of a model side by side.
 
-    A matrix is read in place; a list of tensors, of any shape and strides, is stacked one range at a time.
-
-    Parameters
-    ----------
-    rows : tensor or list of tensors
-        An (n, d) tensor, or n tensors.
-    d : int
-        Coordinates of one row.
-    dtype, device
-        Of the result.
-    where : torch.device
-        Where to compute.
-
-    Notes
-    -----
-    Written for GPUs and tested for equality on the CPU device; it was not timed on a GPU.
+    An (n, d) tensor is read in place; a list of tensors, of any shape and strides, is stacked one range at a time. The
+    result has `dtype` and is on `device`; what it takes is computed at `where`. Written for GPUs and tested for
+    equality on the CPU device; it was not timed on a GPU.
     """
 
     def __init__(

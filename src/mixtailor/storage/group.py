@@ -1,11 +1,11 @@
 """The processes that share the coordinates of a storage."""
 
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any
 
 from mixtailor._types import Floats
 
-__all__ = ["ALONE", "Alone", "Group"]
+__all__ = ["Group"]
 
 
 class Group(ABC):
@@ -13,17 +13,10 @@ class Group(ABC):
 
     Laws: every process makes the same calls in the same order and receives the same bits. A doubt is a sign of a
     non-finite entry that one process saw; it travels with the numbers, so that all look for the row together.
-
-    Attributes
-    ----------
-    count : int
-        How many processes there are.
-    same_bits : bool
-        Whether all of them compute the same bits from the same numbers.
     """
 
-    count: int
-    same_bits: bool
+    count: int  # how many processes there are
+    same_bits: bool  # whether all of them compute the same bits from the same numbers
 
     @abstractmethod
     def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
@@ -40,25 +33,3 @@ class Group(ABC):
     @abstractmethod
     def whole(self, matrix: Any) -> Any:
         """All slices of a matrix side by side."""
-
-
-@final
-class Alone(Group):
-    """One process that has all coordinates."""
-
-    count, same_bits = 1, True
-
-    def sum(self, values: Floats, doubt: bool) -> tuple[Floats, bool]:
-        return values, doubt
-
-    def lengths(self, own: Floats, powers: Floats, doubt: bool) -> tuple[Floats, bool]:
-        return own, doubt
-
-    def agreed(self, values: Any) -> Any:
-        return values
-
-    def whole(self, matrix: Any) -> Any:
-        return matrix
-
-
-ALONE = Alone()

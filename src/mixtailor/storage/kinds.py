@@ -8,15 +8,15 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Array
-from mixtailor.kernels.space import from_bfloat16, to_bfloat16
+from mixtailor.kernels.space import BFLOAT16, from_bfloat16, to_bfloat16
 
 __all__ = ["KERNEL_TYPES", "TORCH_TYPES", "Kind", "Unfit", "recast"]
 
 KERNEL_TYPES = frozenset([np.dtype(np.float32), np.dtype(np.float64)])  # the types that kernels read in place
 
-# The types of torch that are read, by name, and how numpy holds them; bfloat16 as its bits.
-TORCH_TYPES = {
-    "float64": "f8", "float32": "f4", "float16": "f2", "bfloat16": "u2", "bool": "b1",
+# The types of torch that are read, by name, and how numpy holds them.
+TORCH_TYPES: dict[str, Any] = {
+    "float64": "f8", "float32": "f4", "float16": "f2", "bfloat16": BFLOAT16, "bool": "b1",
     "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
     "uint64": "u8",
 }  # fmt: skip
@@ -29,43 +29,21 @@ class Unfit(TypeError):
 @final
 @dataclass(frozen=True)
 class Kind:
-    """What one worker's array looks like: its library, type and shape.
+    """What one worker's array looks like: its library, type and shape."""
 
-    Attributes
-    ----------
-    library : {"numpy", "torch", "stored", "other"}
-    dtype : numpy dtype
-        The type of the coordinates in memory; uint16 where they are the bits of bfloat16.
-    shape : tuple
-        The shape of one worker's array.
-    bits : bool
-        Whether the coordinates are bfloat16, which numpy has no name for.
-    own : object
-        The library's own type, in which the result is returned.
-    device : object
-        The device of a tensor.
-    by_columns : bool
-        Whether a file holds the first axis innermost; coordinates are counted in the order in which they are stored.
-    namespace : object
-        The array namespace of another library, in which the result is returned.
-    labels : tuple
-        The labels along each axis, of libraries in which entries have some; None for arrays.
-    """
-
-    library: str
-    dtype: "np.dtype[Any]"
+    library: str  # "numpy", "torch", "stored" or "other"
+    dtype: "np.dtype[Any]"  # of the coordinates in memory
     shape: tuple[int, ...]
-    bits: bool = False
-    own: Any = None
-    device: Any = field(default=None, compare=False)
-    by_columns: bool = False
-    namespace: Any = field(default=None, compare=False)
-    labels: Any = None
+    own: Any = None  # the library's own type, in which the result is returned
+    device: Any = field(default=None, compare=False)  # of a tensor
+    by_columns: bool = False  # a file holds the first axis innermost: coordinates are counted as they are stored
+    namespace: Any = field(default=None, compare=False)  # of another library, in which the result is returned
+    labels: Any = None  # along each axis, of libraries in which entries have some
 
     @cached_property
     def discrete(self) -> bool:
         """Integers or booleans, which take no part in distances."""
-        return self.dtype.kind in "iub" and not self.bits
+        return self.dtype.kind in "iub"
 
     @cached_property
     def elsewhere(self) -> bool:
@@ -86,17 +64,17 @@ class Kind:
     @property
     def name(self) -> str:
         """The common name of the type."""
-        return "bfloat16" if self.bits else self.dtype.name
+        return "bfloat16" if self.dtype == BFLOAT16 else self.dtype.name
 
     def as_floats(self) -> "Kind":
         """This kind for an update that holds nothing but integers: computed and returned in float64."""
-        return replace(self, dtype=np.dtype(np.float64), bits=False, own=None, by_columns=False)
+        return replace(self, dtype=np.dtype(np.float64), own=None, by_columns=False)
 
 
-def recast(run: Array, bits: bool, dtype: "np.dtype[Any]", to_bits: bool = False) -> Array:
+def recast(run: Array, dtype: "np.dtype[Any]") -> Array:
     """Values in another type; what is beyond its range is infinite there."""
-    if run.dtype == dtype and bits == to_bits:
+    if run.dtype == dtype:
         return run
     with np.errstate(over="ignore", invalid="ignore"):
-        values = from_bfloat16(run) if bits else run
-        return to_bfloat16(values) if to_bits else values.astype(dtype)
+        values = from_bfloat16(run["bfloat16"]) if run.dtype == BFLOAT16 else run
+        return to_bfloat16(values).view(BFLOAT16) if dtype == BFLOAT16 else values.astype(dtype, copy=False)

@@ -13,7 +13,7 @@ from mixtailor.storage.converted import ArraySource, Converted
 from mixtailor.storage.kinds import KERNEL_TYPES
 from mixtailor.storage.rows import Rows, run_width, split
 
-__all__ = ["Layers", "Matrix", "Sections", "fits", "flat_rows"]
+__all__ = ["Layers", "Matrix", "fits", "flat_rows"]
 
 # Below this many entries, starting another thread takes longer than it saves.
 SMALL_ENTRIES = 1 << 19
@@ -21,14 +21,9 @@ SMALL_ENTRIES = 1 << 19
 
 @final
 class Matrix(Rows):
-    """n flat numpy arrays of one length and type, each contiguous.
+    """n flat numpy arrays of one length, each contiguous, all float32 or all float64; or such a matrix.
 
-    Parameters
-    ----------
-    rows : sequence of arrays, or a matrix
-        Flat, contiguous, all float32 or all float64.
-    addresses : array, optional
-        Where the rows begin, if that is known.
+    `addresses` says where the rows begin, if that is known.
     """
 
     in_place = True
@@ -91,9 +86,7 @@ def fits(row: Array) -> bool:
     return flags.c_contiguous and flags.aligned and row.dtype in KERNEL_TYPES
 
 
-def flat_rows(
-    arrays: Sequence[Array], bits: Sequence[bool], dtype: "np.dtype[Any]", to_bits: bool
-) -> Matrix | Converted:
+def flat_rows(arrays: Sequence[Array], dtype: "np.dtype[Any]") -> Matrix | Converted:
     """A storage for arrays in memory: in place where the kernels can read them, else range by range."""
     for array in arrays:  # as `fits` has it, without a call for each array
         flags = array.flags
@@ -101,22 +94,30 @@ def flat_rows(
             break
     else:
         return Matrix([array.reshape(-1) for array in arrays])
-    return Converted([ArraySource(array, own) for array, own in zip(arrays, bits, strict=True)], dtype, to_bits)
+    return Converted([ArraySource(array) for array in arrays], dtype)
 
 
 @final
-class Sections:
-    """Which layers a range of coordinates covers.
+class Layers(Rows):
+    """n rows, each of several layers, every layer read where it is. All storages are of one space."""
 
-    Parameters
-    ----------
-    widths : sequence of int
-        The coordinates of each layer.
-    """
+    def __init__(self, layers: Sequence[Rows], n: int) -> None:
+        self.layers = list(layers)
+        self.offsets = np.concatenate([[0], np.cumsum([layer.d for layer in layers])]).astype(int)
+        self.n, self.d, self.space = n, int(self.offsets[-1]), layers[0].space if layers else NUMBA
+        self.single = all(layer.single for layer in layers)
+        self.in_memory = all(layer.in_memory for layer in layers)
+        self.ordered = any(layer.ordered for layer in layers)
 
-    def __init__(self, widths: Sequence[int]) -> None:
-        self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(int)
-        self.d = int(self.offsets[-1])
+    @property
+    def largest(self) -> float:
+        return min(layer.largest for layer in self.layers)
+
+    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
+        if rows is None and self.n * self.d <= self.space.view_entries:
+            return [(0, self.d)]
+        small = run_width(max(rows or 0, self.n), self.space.view_entries)
+        return self.ranges(small, small if rows is not None else run_width(self.n, self.space.run_entries))
 
     def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
         """(layer, start, stop) of the layers that a range covers, in their own coordinates."""
@@ -129,7 +130,7 @@ class Sections:
             index += 1
         return pieces
 
-    def runs(self, small: int, large: int) -> list[tuple[int, int]]:
+    def ranges(self, small: int, large: int) -> list[tuple[int, int]]:
         """Ranges inside a large layer, of width `large`, or over several small ones, of at most about `small`."""
         runs: list[tuple[int, int]] = []
         start = 0  # of the small layers collected so far
@@ -145,49 +146,18 @@ class Sections:
             runs.append((start, self.d))
         return runs
 
-    def owners(self, which: Integers) -> list[tuple[int, Any, Integers]]:
-        """(layer, mask, coordinates there) of single coordinates."""
-        owner = np.searchsorted(self.offsets, which, side="right") - 1
-        return [(int(layer), owner == layer, which[owner == layer] - self.offsets[layer]) for layer in np.unique(owner)]
-
-
-@final
-class Layers(Rows):
-    """n rows, each of several layers, every layer read where it is.
-
-    Parameters
-    ----------
-    layers : sequence of Rows
-        One storage for each layer, in the order of the coordinates, all of one space.
-    """
-
-    def __init__(self, layers: Sequence[Rows], n: int) -> None:
-        self.layers, self.sections = list(layers), Sections([layer.d for layer in layers])
-        self.n, self.d, self.space = n, self.sections.d, layers[0].space if layers else NUMBA
-        self.single = all(layer.single for layer in layers)
-        self.in_memory = all(layer.in_memory for layer in layers)
-        self.ordered = any(layer.ordered for layer in layers)
-
-    @property
-    def largest(self) -> float:
-        return min(layer.largest for layer in self.layers)
-
-    def runs(self, rows: int | None = None) -> list[tuple[int, int]]:
-        if rows is None and self.n * self.d <= self.space.view_entries:
-            return [(0, self.d)]
-        small = run_width(max(rows or 0, self.n), self.space.view_entries)
-        return self.sections.runs(small, small if rows is not None else run_width(self.n, self.space.run_entries))
-
     def block(self, start: int, stop: int) -> Any:
-        blocks = [self.layers[layer].block(low, high) for layer, low, high in self.sections.pieces(start, stop)]
+        blocks = [self.layers[layer].block(low, high) for layer, low, high in self.pieces(start, stop)]
         if not blocks:
             return self.layers[0].block(0, 0) if self.layers else Block.of(np.empty((self.n, 0)))
         return blocks[0] if len(blocks) == 1 else self.space.block_of(self.space.matrix(blocks))
 
     def coordinates(self, which: Integers) -> Array:
         out = np.empty((self.n, len(which)), np.float32 if self.single else np.float64)
-        for layer, here, inside in self.sections.owners(which):
-            out[:, here] = self.layers[layer].coordinates(inside)
+        owner = np.searchsorted(self.offsets, which, side="right") - 1
+        for layer in np.unique(owner):
+            here = owner == layer
+            out[:, here] = self.layers[layer].coordinates(which[here] - self.offsets[layer])
         return out
 
     def only(self, rows: Sequence[int]) -> "Layers":
@@ -197,7 +167,7 @@ class Layers(Rows):
         return [layer.new() for layer in self.layers]
 
     def window(self, result: Any, start: int, stop: int) -> Any:
-        pieces = [result[layer][low:high] for layer, low, high in self.sections.pieces(start, stop)]
+        pieces = [result[layer][low:high] for layer, low, high in self.pieces(start, stop)]
         return pieces[0] if len(pieces) == 1 else pieces
 
     def copy_row(self, row: int, result: Any) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from mixtailor._types import Array, Integers
-from mixtailor.kernels.operations import Space
+from mixtailor.kernels.space import Space
 
 __all__ = ["Broken", "Rows", "run_width", "split"]
 

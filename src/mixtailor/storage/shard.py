@@ -14,15 +14,8 @@ class Shard(Rows):
     """All n rows on one slice of the coordinates. Coordinates are counted over all slices.
 
     What is summed over coordinates is this slice's share: the group of the call adds up the shares of all processes.
-
-    Parameters
-    ----------
-    part : Rows
-        The rows on this slice.
-    start, d : int
-        The first coordinate of the slice, and the number of coordinates of all slices together.
-    result : array, optional
-        Where the first result is written: flat, of the type of the rows, and no row's memory.
+    The slice is `part` and begins at `start`; all slices together have d coordinates. The first result is written to
+    `result`, where that is given: flat, of the type of the rows, and no row's memory.
     """
 
     def __init__(self, part: Rows, start: int, d: int, result: Any = None) -> None:

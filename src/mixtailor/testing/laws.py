@@ -257,9 +257,9 @@ def faults(rule: Rule, case: Case) -> None:
 def coefficient(rule: Rule, case: Case) -> None:
     """A rule with a coefficient keeps it, whatever at most f rows contain, for every subset that could be honest."""
     n, f, d = len(case.rows), case.f, case.rows.shape[1]
-    if n > 14 or rule.kappa(n, f, d) is None:
+    kappa = rule.kappa(n, f, d)
+    if n > 14 or kappa is None:
         return
-    kappa = rule.kappa(n, f, d) or 0.0
     for name, sent in garbage(case.rows, f) if f else [("nothing", case.rows.astype(np.float32))]:
         found = excess(case.ask(rule, sent).update, sent, f)
         _hold(found <= kappa * (1 + 1e-5), f"it is {kappa:.3g}, and {found:.3g} when rows hold {name}.")

@@ -13,8 +13,7 @@ from mixtailor.kernels.columnwise import (
 )
 from mixtailor.updates.points import Columns, Combination, Formula, Given, Point
 from mixtailor.updates.reader import Faulty
-from mixtailor.updates.updates import Updates
-from mixtailor.updates.view import Call
+from mixtailor.updates.updates import Call, Updates
 
 __all__ = [
     "Around",

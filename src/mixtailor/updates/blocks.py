@@ -13,27 +13,21 @@ from mixtailor._types import Array, Floats, Integers
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader, coordinates_of, values
 
-__all__ = ["Beside", "Blocks", "Differences", "Mixed", "Points", "Taken"]
+__all__ = ["Beside", "Blocks", "Mixed", "Points", "Taken"]
 
 Runs = list[tuple[int, int]]
 
 
 class Blocks(Protocol):
-    """Rows by blocks. A `Reader` gives the rows as they are stored; the classes below make others of them.
-
-    Attributes
-    ----------
-    n : int
-        How many rows.
-    made : bool
-        Whether rows were computed that a combination must be formed of, to have the rounding that was decided on.
-    """
+    """Rows by blocks. A `Reader` gives the rows as they are stored; the classes below make others of them."""
 
     @property
-    def n(self) -> int: ...
+    def n(self) -> int:
+        """How many rows."""
 
     @property
-    def made(self) -> bool: ...
+    def made(self) -> bool:
+        """Whether rows were computed that a combination must be formed of, to have the rounding that was decided on."""
 
     def runs(self) -> Runs:
         """Consecutive ranges of coordinates that a pass works on."""
@@ -43,34 +37,6 @@ class Blocks(Protocol):
 
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates of all rows, in ascending order."""
-
-
-@final
-class Differences:
-    r"""The rows :math:`x_i - b`, where the last stored row is the base b.
-
-    Most queries do not depend on a shift that all rows share, and use the stored rows in place; blocks of
-    differences would cost 1.4 to 2.5 times as much. They are made, in float64, for the other queries.
-    """
-
-    made = False
-    shared = True  # one shift for all rows: a statistic of the stored rows is shifted by the base, too
-
-    def __init__(self, reader: Reader) -> None:
-        self.reader, self.n = reader, reader.n - 1
-        self._mixing = np.column_stack([np.eye(self.n), -np.ones(self.n)])
-
-    def runs(self) -> Runs:
-        return self.reader.runs(self.n + 1)
-
-    def block(self, start: int, stop: int) -> Any:
-        return self.reader.space.mix(self.reader.block(start, stop), self._mixing)
-
-    def coordinates(self, which: Integers) -> Array:
-        rows = np.asarray(self.reader.coordinates(which), np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named by the pass
-            apart: Floats = rows[:-1] - rows[-1]
-        return apart
 
 
 @final
@@ -109,6 +75,17 @@ class Mixed:
     source: Blocks
     mixing: Floats
     made: bool = False
+    shared: bool = False  # the stored rows, less one vector
+
+    @classmethod
+    def differences(cls, reader: Reader) -> "Mixed":
+        r"""The rows :math:`x_i - b`, where the last stored row is the base b.
+
+        Most queries do not depend on a shift that all rows share, and use the stored rows in place; blocks of
+        differences would cost 1.4 to 2.5 times as much. They are made, in float64, for the other queries.
+        """
+        n = reader.n - 1
+        return cls(reader, reader, np.column_stack([np.eye(n), -np.ones(n)]), shared=True)
 
     @property
     def n(self) -> int:
@@ -118,12 +95,13 @@ class Mixed:
         return self.reader.storage.runs(max(self.n, self.source.n))
 
     def block(self, start: int, stop: int) -> Any:
-        self.made = True
+        self.made = not self.shared
         return self.reader.space.mix(self.source.block(start, stop), self.mixing)
 
     def coordinates(self, which: Integers) -> Array:
         rows = np.asarray(self.source.coordinates(which), np.float64)
-        mixed = [weights[weights != 0.0] @ rows[weights != 0.0] for weights in self.mixing]  # zero times infinity
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named by the pass
+            mixed = [weights[weights != 0.0] @ rows[weights != 0.0] for weights in self.mixing]  # zero times infinity
         return np.stack(mixed) if mixed else np.empty((0, len(which)))
 
 
@@ -153,18 +131,11 @@ class Points:
 
 @final
 class Beside:
-    """Rows and points after them.
+    """Rows and points after them. (`below` are `Updates`, typed loosely: this module is below them.)
 
-    Parameters
-    ----------
-    below : Updates
-        The rows. (Typed loosely: this module is below `Updates`.)
-    points : sequence of Point
-    rounded : bool
-        Whether the points are rounded to the type of the rows: what a server receives when they are sent to it. Rows
-        are then read in place; else all are copied to float64.
-    held : bool
-        Keep the blocks, for many rules that are tried on them: memory for one update per point.
+    Points may be `rounded` to the type of the rows: what a server receives when they are sent to it. Rows are then read
+    in place; else all are copied to float64. Where blocks are `held`, for many rules that are tried on them, they take
+    the memory of one update per point.
     """
 
     made = False

@@ -47,39 +47,26 @@ class Unseen(Rows):
         return Unseen(len(rows))
 
     def _unseen(self, *_given: Any, **_named: Any) -> NoReturn:
-        _needs("the coordinates of the updates")
+        raise NeedsCoordinates("the coordinates of the updates")
 
     block = coordinates = new = copy_row = _unseen
 
 
 @final
 class Numbers:
-    """Numbers between n updates, checked.
-
-    Parameters
-    ----------
-    distances : mapping
-        Distances between the updates, n x n, by norm.
-    products : array, optional
-        Inner products of the updates, n x n.
-    norms : array, optional
-        Euclidean norms of the updates, n.
-    """
+    """Numbers between n updates, checked: distances by norm and inner products, n x n, and Euclidean norms."""
 
     def __init__(self, distances: Mapping[float, Any], products: Any = None, norms: Any = None) -> None:
-        given = [("distances=", value, 2) for value in distances.values()]
-        given += [("products=", products, 2)] if products is not None else []
-        given += [("norms=", norms, 1)] if norms is not None else []
+        given = [value for value in (*distances.values(), products, norms) if value is not None]
         if not given:
             refuse("weights() needs numbers between the updates: distances=, products= or norms=.")
-        self.n = len(np.atleast_1d(np.asarray(given[0][1])))
-        checked = [_checked(name, value, (self.n,) * axes) for name, value, axes in given]
-        self.distances = dict(zip((float(p) for p in distances), checked, strict=False))
-        for p, between in self.distances.items():
+        n = self.n = len(np.atleast_1d(np.asarray(given[0])))
+        self.distances: dict[float, Floats] = {}
+        for p, between in distances.items():
             check_norm("weights()", p)
-            self.distances[p] = _symmetric_distances(between)
-        self.products = _symmetric_products(checked[len(self.distances)]) if products is not None else None
-        self.norms = checked[-1] if norms is not None else None
+            self.distances[float(p)] = _symmetric_distances(_checked("distances=", between, (n, n)))
+        self.products = None if products is None else _symmetric_products(_checked("products=", products, (n, n)))
+        self.norms = None if norms is None else _checked("norms=", norms, (n,))
         if self.norms is not None and (self.norms < 0.0).any():
             refuse(f"norms= needs numbers that are not negative, and update {int(self.norms.argmin())} has another.")
         self._by_products = products is not None and 2.0 not in self.distances
@@ -111,7 +98,7 @@ class Numbers:
         """Inner products about the origin."""
         if self.products is not None:
             return self.products
-        norms, squares = self._from_origin(), self._squares()
+        norms, squares = self.lengths(2.0), self._squares()
         return np.asarray((norms[:, None] ** 2 + norms[None, :] ** 2 - squares) / 2)
 
     def about(self, row: int, *, origin: bool) -> Floats:
@@ -124,7 +111,7 @@ class Numbers:
             return np.asarray(inner - inner[row][:, None] - inner[row][None, :] + inner[row, row])
         squares = self._squares()
         if origin:
-            norms = self._from_origin() ** 2
+            norms = self.lengths(2.0) ** 2
             squares = np.block([[squares, norms[:, None]], [norms, np.zeros(1)]])
         return np.asarray((squares[row][:, None] + squares[row][None, :] - squares) / 2)
 
@@ -133,25 +120,17 @@ class Numbers:
             self.missing([2.0])
         return np.asarray(self.distances[2.0] ** 2)
 
-    def _from_origin(self) -> Floats:
-        if self.norms is None:
-            self.missing_norms()
+    def lengths(self, p: float) -> Floats:
+        """The norms of the updates."""
+        if p != 2.0 or self.norms is None:
+            raise NeedsCoordinates("the norms of the updates (norms=)")
         return self.norms
 
     @staticmethod
     def missing(norms: Sequence[float]) -> NoReturn:
         """Say which distances are not known."""
         wanted = ", ".join(f"{p:g}: ..." for p in norms)
-        _needs(f"distances in another norm than those given (distances={{{wanted}}})")
-
-    @staticmethod
-    def missing_norms() -> NoReturn:
-        """Say that lengths are not known."""
-        _needs("the norms of the updates (norms=)")
-
-
-def _needs(what: str) -> NoReturn:
-    raise NeedsCoordinates(what)
+        raise NeedsCoordinates(f"distances in another norm than those given (distances={{{wanted}}})")
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Floats:

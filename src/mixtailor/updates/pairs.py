@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from mixtailor._types import Flags, Floats, Integers
-from mixtailor.kernels.panels import HIGHEST, RUN, WIDE, PairSums, relative_error
+from mixtailor.kernels import panels
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.updates.reader import Reader
 
@@ -31,7 +31,7 @@ Refine = Callable[[Integers, Integers], Floats]
 
 def has_panels(reader: Reader, p: float) -> bool:
     """Whether `pair_sums` can do it, and better than a tile of all rows: for stored float32 rows that are many."""
-    return reader.space.has_panels and reader.storage.single and 1.0 <= p <= HIGHEST and 4 * p == int(4 * p)
+    return reader.space.by_address and reader.storage.single and 1.0 <= p <= panels.HIGHEST and 4 * p == int(4 * p)
 
 
 def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:
@@ -40,7 +40,7 @@ def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:
     if not storage.in_place:
         return storage.runs()
     start, stop = storage.span
-    width = max(RUN, entries // reader.n // RUN * RUN)
+    width = max(panels.RUN, entries // reader.n // panels.RUN * panels.RUN)
     return [(low, min(low + width, stop)) for low in range(start, stop, width)] or [(start, start)]
 
 
@@ -49,23 +49,25 @@ def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]
 
     A sum that float32 cannot hold is not finite, and neither are those of a row that is not.
     """
-    n, space = reader.n, reader.space
-    if n < WIDE:
+    n = reader.n
+    if n < panels.WIDE:
 
         def query(start: int, stop: int) -> Any:
-            return space.range_sums(reader.block(start, stop), p, double)
+            block = reader.block(start, stop)
+            return panels.range_sums(block.addresses, block.like, block.width, p, double)
 
         found = reader.total(query, _ranges(reader, _ENTRIES), n * n)
         total, floor = found[:-1].reshape(n, n), float(found[-1])
     else:
-        sums = PairSums(n, p, double=double)
+        sums = panels.PairSums(n, p, double=double)
 
         def add(start: int, stop: int) -> None:
-            space.add_pairs(reader.block(start, stop), sums)
+            block = reader.block(start, stop)
+            sums.add(block.addresses, block.like, block.width)
 
         reader.visit(add, _ranges(reader, _WIDE_ENTRIES))
         total, floor = reader.summed(sums.total), sums.floor
-        if reader.group.count > 1:
+        if reader.group is not None:
             floor = float(reader.summed(np.array([floor]))[0])
     upper = np.triu(total, 1)
     return upper + upper.T, floor
@@ -75,7 +77,8 @@ def listed_sums(reader: Reader, first: Integers, second: Integers, p: float) -> 
     """Sums of p-th powers of the differences of some pairs, in float64."""
 
     def query(start: int, stop: int) -> Any:
-        return reader.space.listed_sums(reader.block(start, stop), first, second, p)
+        block = reader.block(start, stop)
+        return panels.listed_sums(block.addresses, block.like, block.width, first, second, p)
 
     return reader.total(query, _ranges(reader, _ENTRIES), len(first))
 
@@ -89,38 +92,19 @@ class Rough:
     for p = 2. (On rows like gradients it is 1e-8 to 1e-7.) Sums that float32 could not hold are formed again from the
     start, and so are those of rows that are equal, once for all rows that equal them.
 
-    Parameters
-    ----------
-    total : array
-        Sums of p-th powers from float32 differences, n x n.
-    floor : float
-        The least sum that is sound.
-    p : float
-    refine : callable
-        Gives the sums of listed pairs in float64.
-
-    Attributes
-    ----------
-    lengths : array
-        The distances, n x n.
-    exact : array
-        Which of them were formed in float64.
-    same : array
-        For each row, the first row that equals it.
-    usable : bool
-        Whether float32 was good for nearly all pairs. If not, forming all pairs in float64 costs less.
+    It is made of the sums that `pair_sums` gives, and of what gives the sums of listed pairs in float64.
     """
 
     def __init__(self, total: Floats, floor: float, p: float, refine: Refine) -> None:
         self.p, self._refine, self.n = p, refine, len(total)
-        self.error = relative_error(p) / p
-        self.same = np.arange(self.n)
-        self.exact = np.eye(self.n, dtype=np.bool_)
+        self.error = panels.relative_error(p) / p
+        self.same = np.arange(self.n)  # for each row, the first row that equals it
+        self.exact = np.eye(self.n, dtype=np.bool_)  # which distances were formed in float64
         with np.errstate(invalid="ignore", over="ignore"):
             sound = (total > floor) & (total < np.inf)
             self.lengths = np.sqrt(total) if p == 2.0 else total ** (1.0 / p)
         unsound = np.triu(~sound, 1)
-        self.usable = True
+        self.usable = True  # float32 was good for nearly all pairs; if not, forming all in float64 costs less
         if unsound.any():
             self._find_equal(unsound & (total == 0.0))
             unsound &= self.same[:, None] != self.same

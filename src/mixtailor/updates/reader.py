@@ -53,11 +53,6 @@ class Reader:
     Sums are formed in the order of the ranges, whatever the threads do: the same bits every time. Where a sum is not
     finite, or a vector that a query made was not, the rows are searched for non-finite entries, and those that have
     some are reported by `Faulty`.
-
-    Parameters
-    ----------
-    arrival : Arrival
-        What was received, without its faults.
     """
 
     def __init__(self, arrival: Arrival) -> None:
@@ -80,25 +75,18 @@ class Reader:
 
     def coordinates(self, which: Integers) -> Array:
         """Single coordinates of all stored rows, in ascending order."""
-        storage, group = self.storage, self.group
-        start, stop = storage.span
+        start, stop = self.storage.span
         here = (which >= start) & (which < stop)
-        try:
-            found = storage.coordinates(which if group.count == 1 else which[here])
-        except Broken as error:
-            raise self._faulty(error.rows, error.reason) from None
-        if group.count == 1:
+        found: Array = self._guarded(self.storage.coordinates, which[here])
+        if self.group is None:
             return found
         placed = np.zeros((self.n, len(which)))
         placed[:, here] = found
-        return group.sum(placed, False)[0].astype(found.dtype)
+        return self.group.sum(placed, False)[0].astype(found.dtype)
 
     def copy_row(self, row: int, result: Any) -> None:
         """Write one stored row to the result, bit for bit."""
-        try:
-            self.storage.copy_row(row, result)
-        except Broken as error:
-            raise self._faulty(error.rows, error.reason) from None
+        self._guarded(self.storage.copy_row, row, result)
 
     def note(self, finite: Any) -> None:
         """A query reports whether a vector that it made is finite."""
@@ -108,31 +96,21 @@ class Reader:
         """What the query gives for each range, stacked in order."""
         ask = query if self.arrival.watch is None else partial(self._watched, query)
         jobs = [partial(ask, start, stop) for start, stop in runs]
-        try:
-            found, sound = self.space.collect(jobs, self._finite, threaded=self._threaded)
-        except Broken as error:
-            raise self._faulty(error.rows, error.reason) from None
+        found, sound = self._guarded(self.space.collect, jobs, self._finite, threaded=self._threaded)
         self._doubt |= not sound
-        return found
+        return np.asarray(found)
 
     def visit(self, query: Query, runs: Runs) -> None:
         """Let the query see one range after the other; it has the threads to itself."""
         ask = query if self.arrival.watch is None else partial(self._watched, query)
-        try:
-            for start, stop in runs:
-                ask(start, stop)
-        except Broken as error:
-            raise self._faulty(error.rows, error.reason) from None
+        for start, stop in runs:
+            self._guarded(ask, start, stop)
 
     def _watched(self, query: Query, start: int, stop: int) -> Any:
         found = query(start, stop)
         assert self.arrival.watch is not None
         self.arrival.watch((stop - start) / max(self.storage.d, 1))
         return found
-
-    def _settled(self) -> bool:
-        doubt, self._doubt = self._doubt, False
-        return doubt
 
     def total(self, query: Query, runs: Runs, size: int = 1) -> Floats:
         """The sum over all coordinates of `size` numbers."""
@@ -144,8 +122,8 @@ class Reader:
 
     def summed(self, values: Floats) -> Floats:
         """Sums over the coordinates of this process as sums over all; where one is not finite, rows are examined."""
-        doubt = self._settled()
-        if self.group.count > 1:
+        doubt, self._doubt = self._doubt, False
+        if self.group is not None:
             values, doubt = self.group.sum(values, doubt)
         if doubt or not np.isfinite(values).all():
             self.examine()
@@ -160,8 +138,8 @@ class Reader:
                 parts = np.concatenate([found[None], parts])
             found = parts[0] if len(parts) == 1 else added(parts, powers)
         assert found is not None  # there is always one range, though it may be empty
-        lengths, doubt = np.asarray(found, np.float64), self._settled()
-        if self.group.count > 1:
+        lengths, doubt, self._doubt = np.asarray(found, np.float64), self._doubt, False
+        if self.group is not None:
             lengths, doubt = self.group.lengths(lengths, powers, doubt)
         if doubt or not (lengths <= _LONGEST).all():
             self.examine()
@@ -182,7 +160,7 @@ class Reader:
         """Write a result range by range; `write` returns whether what it wrote is finite."""
         doubt = not self.collect(write, runs).all() or self._doubt
         self._doubt = False
-        if self.group.count > 1:
+        if self.group is not None:
             doubt = self.group.sum(np.zeros(0), doubt)[1]
         if doubt:
             self.examine()
@@ -196,9 +174,11 @@ class Reader:
         """Search the rows for entries that are not finite, or in float64 beyond what rules can square and sum."""
         if self.examined:
             return
-        found = self.collect(self._finite_rows, self.storage.runs())
-        self._settled()
-        faulty = self.group.sum(np.asarray(~found.all(axis=0), np.float64), False)[0] > 0.0
+        found = self.collect(lambda start, stop: self.space.finite_rows(self.block(start, stop)), self.runs())
+        self._doubt = False
+        faulty = np.asarray(~found.all(axis=0), np.float64)
+        if self.group is not None:
+            faulty = self.group.sum(faulty, False)[0]
         if faulty.any():
             raise Faulty([self.received[row] for row in np.nonzero(faulty)[0]])
         self.examined = True
@@ -207,14 +187,14 @@ class Reader:
             if (largest > _LONGEST).any():
                 raise Faulty([self.received[row] for row in np.nonzero(largest > _LONGEST)[0]], "beyond 1e140")
 
-    def _finite_rows(self, start: int, stop: int) -> Any:
-        return self.space.finite_rows(self.storage.block(start, stop))
-
-    def _faulty(self, rows: Sequence[int], reason: str) -> Exception:
-        """What to raise for stored rows that prove a fault; without a base nothing can be computed."""
-        if any(row >= len(self.received) for row in rows):
-            return ValueError(f"The base needs to be a file that can be read, and is {reason}.")
-        return Faulty([self.received[row] for row in rows], reason)
+    def _guarded(self, read: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        """What a reading gives. Rows that can no longer be read prove a fault; a base that cannot is an error."""
+        try:
+            return read(*given, **options)
+        except Broken as error:
+            if any(row >= len(self.received) for row in error.rows):
+                raise ValueError(f"The base needs to be a file that can be read, and is {error.reason}.") from None
+            raise Faulty([self.received[row] for row in error.rows], error.reason) from None
 
 
 def only_row(weights: Floats) -> int | None:
@@ -257,7 +237,7 @@ def coordinates_of(point: Point, which: Integers) -> Floats:
         assert isinstance(point, Columns)
         return np.asarray(NUMBA.columns(block, point.statistic)[0])
     reader = view.reader
-    if isinstance(point, Given) and reader.group.count == 1:
+    if isinstance(point, Given) and reader.group is None:
         return np.asarray(view.space.host(view.space.vector(point.vector[which])))
 
     def query(start: int, stop: int) -> Any:
@@ -272,27 +252,43 @@ def coordinates_of(point: Point, which: Integers) -> Floats:
 
 def evaluate(point: Point) -> Any:
     """A point's coordinates as a new result, flat, in the type of one update. One row is a copy, bit for bit."""
-    view, reader = point.updates, point.updates.reader
-    storage, result = reader.storage, reader.storage.new()
+    view, reader, space = point.updates, point.updates.reader, point.updates.space
+    storage, source, result = reader.storage, view.source, reader.storage.new()
     if isinstance(point, Combination):
         _combine(view, point.weights, result)
-    elif isinstance(point, Columns):
-        source = view.source
-        if reader.arrival.base and getattr(source, "shared", False) and isinstance(point.statistic, _MOVING):
-            reader.fill(partial(_shifted_columns, reader, point, result), reader.runs())
-        else:
-            reader.fill(partial(_columns, reader, source, point, result), source.runs())
+        return result
+    if not isinstance(point, Columns):
+        source = storage
+
+        def write(start: int, stop: int) -> Any:
+            space.store(values(point, start, stop), storage.window(result, start, stop))
+            return True
+
+    elif reader.arrival.base and view.as_received() and isinstance(point.statistic, _MOVING):
+        source = storage
+
+        def write(start: int, stop: int) -> Any:
+            """The statistic of the stored rows, less the base: the differences themselves are not made."""
+            block = storage.block(start, stop)
+            found, finite = space.columns(space.take(block, np.arange(reader.n - 1)), point.statistic)
+            base = space.combine(space.take(block, np.array([reader.n - 1])), np.ones(1))[0]
+            space.store(found - base, storage.window(result, start, stop))
+            return finite
+
     else:
-        reader.fill(partial(_values, point, result), storage.runs())
+
+        def write(start: int, stop: int) -> Any:
+            return space.columns_into(source.block(start, stop), point.statistic, storage.window(result, start, stop))
+
+    reader.fill(write, source.runs())
     return result
 
 
 def _combine(view: Any, weights: Floats, result: Any) -> None:
-    reader = view.reader
-    if not reader.group.same_bits:
+    reader, source = view.reader, view.source
+    if reader.group is not None and not reader.group.same_bits:
         # Processes on different processors may differ in the last bit of what they decided from the same numbers.
         weights = reader.group.agreed(weights)
-    source = view.source
     if view.basis.stored and not source.made:
         source, weights = view.basis.source, view.over_basis(weights)
         if view.basis.base is not None and not view.is_everything():  # rows are differences to it
@@ -304,31 +300,12 @@ def _combine(view: Any, weights: Floats, result: Any) -> None:
             reader.copy_row(row, result)
             return
     used = np.nonzero(weights)[0]
-    reader.fill(partial(_combination, reader, source, weights[used], used, result), source.runs())
+    weights = weights[used]
 
+    def write(start: int, stop: int) -> Any:
+        block = source.block(start, stop)
+        if len(used) < source.n:
+            block = reader.space.take(block, used)
+        return reader.space.combine_into(block, weights, reader.storage.window(result, start, stop))
 
-def _combination(reader: Any, source: Any, weights: Floats, used: Integers, result: Any, start: int, stop: int) -> Any:
-    block = source.block(start, stop)
-    if len(used) < source.n:
-        block = reader.space.take(block, used)
-    return reader.space.combine_into(block, weights, reader.storage.window(result, start, stop))
-
-
-def _columns(reader: Any, source: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
-    window = reader.storage.window(result, start, stop)
-    return reader.space.columns_into(source.block(start, stop), point.statistic, window)
-
-
-def _shifted_columns(reader: Any, point: Columns, result: Any, start: int, stop: int) -> Any:
-    """The statistic of the stored rows, less the base: the differences themselves are not made."""
-    space, block = reader.space, reader.block(start, stop)
-    found, finite = space.columns(space.take(block, np.arange(reader.n - 1)), point.statistic)
-    base = space.combine(space.take(block, np.array([reader.n - 1])), np.ones(1))[0]
-    space.store(found - base, reader.storage.window(result, start, stop))
-    return finite
-
-
-def _values(point: Point, result: Any, start: int, stop: int) -> Any:
-    reader = point.updates.reader
-    reader.space.store(values(point, start, stop), reader.storage.window(result, start, stop))
-    return True
+    reader.fill(write, source.runs())

@@ -49,23 +49,10 @@ def bounds(d: int, count: int, rank: int) -> tuple[int, int]:
 
 @final
 class Lane:
-    """The ranks of a `torch.distributed` group as senders and receivers.
+    """The ranks of a `torch.distributed` group as senders and receivers; all ranks by default.
 
-    Parameters
-    ----------
-    group : ProcessGroup, optional
-        The ranks that take part; all of them by default.
-
-    Attributes
-    ----------
-    rank, count : int
-        This rank among them, and how many there are.
-    device : torch.device
-        Where what they exchange must be.
-    places : list of (int, int)
-        The coordinates of each rank's slice.
-    start, stop : int
-        Those of this rank.
+    What they exchange must be on `device`. `places` has the coordinates of each rank's slice, `start` and `stop` those
+    of this rank.
     """
 
     def __init__(self, group: "dist.ProcessGroup | None" = None) -> None:

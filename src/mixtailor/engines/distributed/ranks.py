@@ -46,26 +46,8 @@ class Ranks(Group):
     """The ranks of a `torch.distributed` group, each of which holds a slice of d coordinates.
 
     Laws: every rank gets the same bits, so that all decide alike; every rank makes the same calls in the same order.
-
-    Parameters
-    ----------
-    d : int
-        The coordinates of all slices together.
-    group : ProcessGroup, optional
-        The ranks that take part; all of them by default.
-    lane : Lane, optional
-        Those of them that hold the same coordinates as this one, an update each; all of them by default.
-    seats : sequence of (int, int), optional
-        The update and the shard of each rank of the group, where updates are sharded over ranks.
-
-    Attributes
-    ----------
-    same_bits : bool
-        Whether all ranks are known to come to the same bits when they compute the same from the same numbers.
-    shards, shard : int
-        Among how many ranks each update is divided, and which part this one holds.
-    start, stop : int
-        The coordinates of this rank's slice, counted over all shards.
+    The ranks of a `lane` hold the same coordinates, an update each; by default all ranks of the group do. Where updates
+    are sharded over ranks, `seats` has the update and the shard of each rank.
     """
 
     def __init__(
@@ -79,6 +61,7 @@ class Ranks(Group):
         self.rank, self.count, self.device = self._all.rank, self._all.count, self._all.device
         self.lane = self._all if lane is None else lane
         self.seats = [(rank, 0) for rank in range(self.count)] if seats is None else seats
+        # Among how many ranks each update is divided, and which part this one holds.
         self.shards, self.shard = 1 + max(shard for _, shard in self.seats), self.seats[self.rank][1]
         self.same_bits = False
         self._words: tuple[Integers, Callable[[Integers], None]] | None = None
@@ -93,7 +76,7 @@ class Ranks(Group):
         """Share out another number of coordinates, given for each shard."""
         self.d = sum(widths)
         self.lane.cover(widths[self.shard])
-        before = sum(widths[: self.shard])
+        before = sum(widths[: self.shard])  # this rank's slice is counted over all shards
         self.start, self.stop = before + self.lane.start, before + self.lane.stop
         self._widths = widths
 
@@ -190,7 +173,11 @@ class Ranks(Group):
         if self.count == 1:
             return matrix
         tensor = matrix if isinstance(matrix, torch.Tensor) else torch.from_numpy(matrix)
-        slices = self._slices()
+        slices = []  # the coordinates of every rank's slice, counted over all shards
+        for update, shard in self.seats:
+            before = sum(self._widths[:shard])
+            start, stop = bounds(self._widths[shard], self.lane.count, update)
+            slices.append((before + start, before + stop))
         sent = tensor.new_zeros((len(tensor), max(stop - start for start, stop in slices)), device=self.device)
         sent[:, : tensor.shape[1]] = tensor
         every = sent.new_empty((self.count, *sent.shape))
@@ -199,12 +186,3 @@ class Ranks(Group):
         for (start, stop), part in zip(slices, every, strict=True):
             found[:, start:stop] = part[:, : stop - start]
         return found.to(tensor.device) if isinstance(matrix, torch.Tensor) else found.cpu().numpy()
-
-    def _slices(self) -> list[tuple[int, int]]:
-        """The coordinates of every rank's slice, counted over all shards."""
-        found = []
-        for update, shard in self.seats:
-            start, stop = bounds(self._widths[shard], self.lane.count, update)
-            before = sum(self._widths[:shard])
-            found.append((before + start, before + stop))
-        return found

@@ -238,9 +238,9 @@ def _difference(sent: FLModel, model: Model) -> dict[str, Array]:
         kind, values = model.kinds[name], whole(source)
         if not kind.discrete:
             dtype = _DOUBLE if kind.dtype == _DOUBLE else _SINGLE
-            values = recast(values, source.bits, dtype)
+            values = recast(values, dtype)
             if sent.params_type != ParamsType.DIFF:
                 with np.errstate(all="ignore"):  # what is not finite is found when it is aggregated
-                    values = values - recast(model.values[name].reshape(-1), kind.bits, dtype)
+                    values = values - recast(model.values[name].reshape(-1), dtype)
         row[name] = values.copy() if values.base is not None else values
     return row

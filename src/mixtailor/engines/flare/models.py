@@ -75,7 +75,7 @@ class _Offloaded(Source):
         if array is None:
             raise Unfit(f"without the tensor {shown(key)!r} in its file")
         self._path, self._key, self.kind = path, key, array.kind
-        self.dtype, self.bits, self.size = array.dtype, array.bits, array.size
+        self.dtype, self.size = array.dtype, array.size
 
     def run(self, start: int, stop: int) -> Array:
         return contents(self._path)[(self._key,)].run(start, stop)
@@ -109,7 +109,7 @@ def _source(item: Any) -> tuple[Source, Kind]:
         found = _Offloaded(item.file_path, item.key)
         return found, found.kind
     kind, raw = read(item if is_array(item) else _number(item))
-    return ArraySource(in_memory(raw), kind.bits), kind
+    return ArraySource(in_memory(raw)), kind
 
 
 def rows_of(sites: list[dict[str, Source]], model: Model, *, differences: bool) -> Rows:
@@ -118,14 +118,14 @@ def rows_of(sites: list[dict[str, Source]], model: Model, *, differences: bool) 
     for name in model.floats:
         own, kind = model.values[name], model.kinds[name]
         base = np.zeros(own.shape, own.dtype) if differences else own
-        sources = [*(site[name] for site in sites), ArraySource(base, kind.bits)]
+        sources = [*(site[name] for site in sites), ArraySource(base)]
         # Differences of half precision are kept in float32: rounded to half again, small updates vanish.
         dtype = _DOUBLE if kind.dtype == _DOUBLE else _SINGLE
         if all(isinstance(source, ArraySource) for source in sources):
             arrays = [source.array for source in sources if isinstance(source, ArraySource)]
-            layers.append(flat_rows(arrays, [source.bits for source in sources], dtype, False))
+            layers.append(flat_rows(arrays, dtype))
         else:
-            layers.append(Converted(sources, dtype, False))
+            layers.append(Converted(sources, dtype))
     return layers[0] if len(layers) == 1 else Layers(layers, len(sites) + 1)
 
 
@@ -145,9 +145,9 @@ def result_of(model: Model, update: Mapping[str, Array], *, differences: bool) -
         flat = update[name]
         if not kind.discrete:
             if not differences:
-                flat = recast(model.values[name].reshape(-1), kind.bits, flat.dtype) + flat
-            flat = recast(flat, False, kind.dtype, kind.bits)
-            if not np.isfinite(recast(flat, kind.bits, _DOUBLE if kind.dtype == _DOUBLE else _SINGLE)).all():
+                flat = recast(model.values[name].reshape(-1), flat.dtype) + flat
+            flat = recast(flat, kind.dtype)
+            if not np.isfinite(recast(flat, _DOUBLE if kind.dtype == _DOUBLE else _SINGLE)).all():
                 return None
         found[name] = restored(kind, flat)
     return found

@@ -261,5 +261,5 @@ def _storage(rows: list[dict[str, Values]], model: Model, models: bool) -> Rows:
         own = model.arrays[name]
         base = own if models else np.zeros(own.shape, own.dtype)
         dtype = np.dtype(np.float64) if own.dtype.itemsize > 8 else own.dtype.newbyteorder("=")
-        layers.append(flat_rows([*(row[name] for row in rows), base], [False] * (len(rows) + 1), dtype, False))
+        layers.append(flat_rows([*(row[name] for row in rows), base], dtype))
     return layers[0] if len(layers) == 1 else Layers(layers, len(rows) + 1)

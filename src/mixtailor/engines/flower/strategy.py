@@ -215,7 +215,9 @@ class RobustStrategy(FedAvg):
         _, connected = sample_nodes(grid, max(self.min_available_nodes, wanted), 0)
         nodes = secrets.SystemRandom().sample(connected, wanted)
         _log.info("configure_train: sampled %d of %d clients", wanted, len(connected))
-        self._warn_of_sampling(len(connected), wanted)
+        if wanted < len(connected) and (len(connected), wanted) not in self._warned:
+            self._warned.add((len(connected), wanted))
+            warn_of_sampling(self.rule, self.byzantine, len(connected), wanted)
         if wanted not in self._rehearsed:
             d = sum(model.arrays[name].size for name in model.floats)
             rehearse(self.rule, wanted, d, reference=self.reference is not None, cap=self.claims.cap)
@@ -227,11 +229,6 @@ class RobustStrategy(FedAvg):
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         self._asked = list(self._construct_messages(record, nodes, MessageType.TRAIN))
         return self._asked
-
-    def _warn_of_sampling(self, population: int, sampled: int) -> None:
-        if sampled < population and (population, sampled) not in self._warned:
-            self._warned.add((population, sampled))
-            warn_of_sampling(self.rule, self.byzantine, population, sampled)
 
     # A round: what comes in.
 

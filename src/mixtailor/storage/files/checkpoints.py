@@ -3,7 +3,7 @@
 The pickle in a checkpoint is never unpickled, by torch or by anybody else: `outlines` says what it describes.
 """
 
-from typing import Any, NamedTuple, final
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +39,7 @@ def needed_torch() -> Any:
 def state(file: File, members: dict[str, tuple[int, int]]) -> dict[tuple[object, ...], FileArray]:
     """The tensors of a checkpoint: by name in the order of its state dict, or the one tensor without a name.
 
-    Parameters
-    ----------
-    file : File
-    members : dict
-        The members of the archive, all of them uncompressed: where the first byte of each is, and how many it has.
+    `members` says of each member of the archive, all of them uncompressed, where it begins and how long it is.
     """
     if any(name.rpartition("/")[2] == "constants.pkl" for name in members):
         raise Unreadable(f"a TorchScript program, which is never run; save the state dict ({file.name})")
@@ -101,18 +97,10 @@ def _entry(name: str, value: Any) -> Call:
     return value
 
 
-@final
-class _Tensor(NamedTuple):
-    stored: Stored
-    skipped: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    own: str
-    negated: bool
-
-
-def _tensor(file: File, call: Call, name: str) -> _Tensor:
-    """What a call that would rebuild a tensor says of it."""
+def _tensor(file: File, call: Call, name: str) -> tuple[Stored, int, tuple[int, ...], tuple[int, ...], str, bool]:
+    """What a call that would rebuild a tensor says of it: its storage and where it begins there, its shape and strides,
+    its type, and whether it is marked as negated or conjugated.
+    """
     for _ in range(2):  # a parameter is made of a tensor
         if call.path in _PARAMETERS and call.arguments and isinstance(call.arguments[0], Call):
             call = call.arguments[0]
@@ -137,7 +125,7 @@ def _tensor(file: File, call: Call, name: str) -> _Tensor:
     if not sound or sizes is None or steps is None or len(sizes) != len(steps):
         raise Unreadable(f"{name} is no tensor as torch.save writes it ({file.name})")
     marked = any(isinstance(one, Mapped) and one.entries for one in more)
-    return _Tensor(stored, skipped, sizes, steps, own, marked)
+    return stored, skipped, sizes, steps, own, marked
 
 
 def _counts(values: Any) -> tuple[int, ...] | None:
@@ -150,16 +138,16 @@ def _counts(values: Any) -> tuple[int, ...] | None:
 
 def _part(file: File, members: dict[str, tuple[int, int]], folder: str, call: Call, name: str) -> FileArray:
     """Where a tensor's numbers lie in the file."""
-    tensor = _tensor(file, call, name)
-    if tensor.own not in TORCH_TYPES:
-        raise Unfit(f"of type {tensor.own[:40]} where real numbers are needed ({name})")
-    by_columns = not _in_order(tensor.shape, tensor.strides)
-    if tensor.negated or (by_columns and not _in_order(tensor.shape[::-1], tensor.strides[::-1])):
+    stored, skipped, shape, strides, own, marked = _tensor(file, call, name)
+    if own not in TORCH_TYPES:
+        raise Unfit(f"of type {own[:40]} where real numbers are needed ({name})")
+    by_columns = not _in_order(shape, strides)
+    if marked or (by_columns and not _in_order(shape[::-1], strides[::-1])):
         raise Unfit(f"of a tensor that is a view of another order ({name}); save it with .contiguous()")
-    dtype = np.dtype(TORCH_TYPES[tensor.own])
-    kind = Kind("stored", dtype, tensor.shape, tensor.own == "bfloat16", by_columns=by_columns)
-    start, size = members.get(folder + tensor.stored.key, (0, -1))
-    skipped = tensor.skipped * dtype.itemsize
+    dtype = np.dtype(TORCH_TYPES[own])
+    kind = Kind("stored", dtype, shape, by_columns=by_columns)
+    start, size = members.get(folder + stored.key, (0, -1))
+    skipped *= dtype.itemsize
     if skipped + kind.size * dtype.itemsize > size:
         raise Unreadable(f"{name} does not have the bytes that its shape needs ({file.name})")
     return PlainArray(file, kind, dtype, start + skipped)
@@ -182,4 +170,4 @@ def _check_apart(parts: dict[tuple[object, ...], FileArray]) -> None:
         if part.size and part.offset < end:
             raise Unfit(f"a state dict whose {before!r} and {str(name[0])[:80]!r} share memory; save one of the two")
         if part.size:
-            end, before = part.offset + part.size * part.dtype.itemsize, str(name[0])[:80]
+            end, before = part.end, str(name[0])[:80]

@@ -30,13 +30,7 @@ _MOST = 64 << 20  # bytes of an index: names of some hundred thousand tensors
 
 
 def is_model_folder(path: "str | PathLike[str]") -> bool:
-    """Whether this is a folder with weights that have one of the usual names.
-
-    Examples
-    --------
-    >>> is_model_folder(os.curdir)
-    False
-    """
+    """Whether this is a folder with weights that have one of the usual names."""
     folder = Path(os.fspath(path))
     return main_file(folder) != folder
 

@@ -21,6 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
+from mixtailor.kernels.space import BFLOAT16
 from mixtailor.storage.files import checkpoints, folders
 from mixtailor.storage.files.opened import Archive, CompressedArray, File, FileArray, PlainArray, Unreadable, readable
 from mixtailor.storage.kinds import Kind, Unfit
@@ -32,8 +33,8 @@ SUFFIXES = (".npy", ".npz", ".safetensors", *checkpoints.SUFFIXES)
 _NPY_HEADER = 1 << 12  # 64 axes of 15 digits take a quarter of it
 _SAFETENSORS_HEADER = 100 << 20
 _NUMBER = re.compile(r"[<>|=]?(?:f(?:2|4|8|12|16)|[iu](?:1|2|4|8)|b1|c\d+)")
-_SAFETENSORS = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1",
+_SAFETENSORS: dict[str, Any] = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": BFLOAT16, "BOOL": "|b1",
     "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
 }  # fmt: skip
 
@@ -120,11 +121,11 @@ def _is_shape(shape: Any) -> bool:
     return len(shape) <= 64 and all(type(length) is int and 0 <= length < 1 << 48 for length in shape)
 
 
-def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, bits: bool = False, by_columns: bool = False) -> Kind:
+def _kind(dtype: "np.dtype[Any]", shape: tuple[int, ...], *, by_columns: bool = False) -> Kind:
     if dtype.kind == "c":
         raise Unfit("of complex numbers where real numbers are needed")
     native = np.dtype(np.float64) if dtype.kind == "f" and dtype.itemsize > 8 else dtype.newbyteorder("=")
-    return Kind("stored", native, shape, bits, by_columns=by_columns)
+    return Kind("stored", native, shape, by_columns=by_columns)
 
 
 # .npz
@@ -238,23 +239,20 @@ def _safetensors(file: File) -> dict[tuple[object, ...], FileArray]:
     if not isinstance(fields, dict):
         raise Unreadable(f"its header is no description of tensors ({file.name})")
     fields.pop("__metadata__", None)
-    found: dict[tuple[object, ...], FileArray] = {}
-    spans = []
-    for name, entry in fields.items():
-        part, span = _tensor(file, name, entry, 8 + length)
-        found[name,] = part
-        spans.append(span)
-    end = 0
-    for first, last in sorted(spans):
+    end = 8 + length
+    found: dict[tuple[object, ...], FileArray] = {
+        (name,): _tensor(file, name, entry, end) for name, entry in fields.items()
+    }
+    for first, last in sorted((part.offset, part.end) for part in found.values()):
         if first != end:
             raise Unreadable(f"its tensors overlap or leave gaps ({file.name})")
         end = last
-    if 8 + length + end != file.size:
-        raise Unreadable(f"it has {file.size} bytes where its header promises {8 + length + end} ({file.name})")
+    if end != file.size:
+        raise Unreadable(f"it has {file.size} bytes where its header promises {end} ({file.name})")
     return found
 
 
-def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, tuple[int, int]]:
+def _tensor(file: File, name: str, entry: Any, start: int) -> FileArray:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise Unreadable(f"its header is no description of tensors ({file.name})")
     shape, span, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
@@ -263,7 +261,7 @@ def _tensor(file: File, name: str, entry: Any, start: int) -> tuple[FileArray, t
     if not isinstance(shape, list) or not _is_shape(shape) or not isinstance(span, list) or len(span) != 2:
         raise Unreadable(f"its header is no description of tensors ({file.name})")
     own = np.dtype(_SAFETENSORS[dtype])
-    kind = _kind(own, tuple(shape), bits=dtype == "BF16")
+    kind = _kind(own, tuple(shape))
     if not all(type(place) is int and place >= 0 for place in span) or span[1] - span[0] != kind.size * own.itemsize:
         raise Unreadable(f"{name[:80]!r} does not have the bytes that its shape needs ({file.name})")
-    return PlainArray(file, kind, own, start + span[0]), (span[0], span[1])
+    return PlainArray(file, kind, own, start + span[0])

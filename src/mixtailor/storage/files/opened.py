@@ -207,23 +207,21 @@ class _Reader:
 
 
 class FileArray(Source):
-    """An array in a file. Abstract: `PlainArray` or `CompressedArray`.
+    """An array in a file: its type there, byte order included, and where its first byte is.
 
-    Parameters
-    ----------
-    file : File
-    kind : Kind
-    dtype : numpy dtype
-        The type in the file, its byte order included.
-    offset : int
-        Where its first byte is.
+    Abstract: `PlainArray` or `CompressedArray`.
     """
 
     in_memory: ClassVar[bool] = False
 
     def __init__(self, file: File, kind: Kind, dtype: "np.dtype[Any]", offset: int) -> None:
         self.file, self.kind, self.offset = file, kind, offset
-        self.dtype, self.bits, self.size = dtype, kind.bits, kind.size
+        self.dtype, self.size = dtype, kind.size
+
+    @property
+    def end(self) -> int:
+        """Where its last byte is, and one more."""
+        return self.offset + self.size * self.dtype.itemsize
 
     def run(self, start: int, stop: int) -> Array:
         found = self._run(start, stop)

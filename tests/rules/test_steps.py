@@ -74,11 +74,11 @@ def test_readings_are_shared(monkeypatch) -> None:
 
     rules = [mt.Krum(2), mt.Krum(2, p=3), Towards(1), Towards(4), mt.GeometricMedian(p=3)]
     home = Updates.arrived(receive(ROWS))
-    for name in ("distances", "distances_to", "distances_to_each"):
+    for name in ("distances", "distances_to", "lengths_to", "distances_to_each"):
         watch(name)
     prefetch(rules, home)
     assert asked[0] == ("distances", (2.0, 3.0))
-    assert asked[1] == ("distances_to", (2.0, 2.0, 3.0)), "the start is the same statistic for all three"
+    assert asked[1] == ("lengths_to", [2.0, 2.0, 3.0]), "the start is the same statistic for all three"
     assert [len(norms) for name, norms in asked[2:6] if name == "distances_to_each"][:2] == [3, 2]
     asked.clear()
     for rule in rules[2:]:

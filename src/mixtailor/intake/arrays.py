@@ -15,8 +15,6 @@ from mixtailor.storage.kinds import TORCH_TYPES, Kind, Unfit, recast
 
 __all__ = ["discrete_result", "flattened", "in_memory", "is_array", "is_torch", "read", "restored"]
 
-_DOUBLE = np.dtype(np.float64)
-
 
 def is_torch(item: Any) -> bool:
     """Whether this is a torch tensor, determined without importing torch."""
@@ -42,12 +40,12 @@ def flattened(kind: Kind, item: Any) -> Array:
     if own.size != kind.size:
         refuse(f"The reference needs the shape of one update, {kind.shape}, and got {own.shape}.")
     array = in_memory(raw)
-    values = recast(array.T.reshape(-1) if kind.by_columns else array.reshape(-1), _DOUBLE)
+    values = recast(array.T.reshape(-1) if kind.by_columns else array.reshape(-1), np.dtype(np.float64))
     if None not in (own.labels, kind.labels) and own.labels != kind.labels:
         refuse("The reference needs the labels of one update, in the same order, and has others.")
     if not np.isfinite(values).all():
         refuse("The reference needs finite entries only and holds NaN or infinity.")
-    if not np.isfinite(recast(recast(values, kind.dtype), _DOUBLE)).all():
+    if not np.isfinite(_numbers(kind, recast(values, kind.dtype))).all():
         refuse(
             f"The reference needs entries that {kind.name}, the type of the updates and of the result, can hold, and "
             "has larger ones. Give updates of a wider type."
@@ -66,7 +64,6 @@ def restored(kind: Kind, flat: Any) -> Any:
             return torch.from_numpy(flat.view(np.int16)).view(torch.bfloat16).reshape(kind.shape)
         return torch.from_numpy(flat).reshape(kind.shape).to(kind.device)
     if kind.library == "stored":
-        # numpy has no bfloat16: its values are float32 numbers, and no digit is lost in them.
         return _numbers(kind, flat).reshape(kind.shape, order="F" if kind.by_columns else "C")
     if kind.library == "other":
         return _elsewhere(kind, flat)
@@ -76,6 +73,7 @@ def restored(kind: Kind, flat: Any) -> Any:
 
 
 def _numbers(kind: Kind, flat: Array) -> Array:
+    """Coordinates of this kind as numbers that numpy knows: of bfloat16, no digit is lost in float32."""
     return recast(flat, np.dtype(np.float32)) if kind.dtype == BFLOAT16 else flat
 
 
@@ -118,9 +116,14 @@ def _labels(item: Any) -> Any:
     return tuple(tuple(axis.tolist()) for axis in item.axes)
 
 
+def _is_bfloat16(dtype: "np.dtype[Any]") -> bool:
+    """Whether this is the bfloat16 that other libraries (ml_dtypes, and with it jax) add to numpy's types."""
+    return dtype.name == "bfloat16"
+
+
 def _as_bits(array: Array) -> Array:
-    """The bfloat16 of other libraries (ml_dtypes, jax) as its bits, in place; numpy would take it for integers."""
-    return array.view(BFLOAT16) if array.dtype.name == "bfloat16" else array
+    """Another library's bfloat16 as its bits, in place; numpy would convert it as if it were integers."""
+    return array.view(BFLOAT16) if _is_bfloat16(array.dtype) else array
 
 
 def _foreign(item: Any) -> Any:
@@ -173,7 +176,7 @@ def _torch_kind(dtype: Any, shape: tuple[int, ...], device: Any, layout: Any) ->
 
 @lru_cache(maxsize=4096)
 def _numpy_kind(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Kind:
-    if dtype.name == "bfloat16":
+    if _is_bfloat16(dtype):
         return Kind("numpy", BFLOAT16, shape, dtype)
     if dtype.type.__module__ != "numpy":  # float8 and its like: kernels and numpy itself know nothing of them
         raise Unfit(f"of {dtype.name}, which is not supported; convert it to float32 or bfloat16")

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from mixtailor.experiments.results import Results
+from mixtailor.report.figures import draw_results
 from mixtailor.report.looks import plain_rule
 from mixtailor.report.page import rendered
 
@@ -128,6 +129,15 @@ LINES: dict[str, dict[str, Any]] = {
 def test_a_line_that_no_journal_writes(what: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Line 2 of .* is no line of a journal"):
         rendered(Results.load(journal(tmp_path, {"title": "t"}, {**LINE, **LINES[what]})))
+
+
+@pytest.mark.parametrize("style", ["page", "paper"])
+def test_a_name_between_dollars_is_no_formula(style: str, tmp_path: Path) -> None:
+    """A rule called by a broken formula stopped all figures."""
+    pytest.importorskip("matplotlib")
+    results = Results.load(experiment(tmp_path, rule=r"$\frac$", panel=r"$x_{$"))
+    (figure,) = draw_results(results, tmp_path / "figures", ["svg"], style=style)
+    assert r"$\frac$" in figure.read_text(encoding="utf-8")
 
 
 def test_a_name_of_many_parentheses_takes_no_time() -> None:

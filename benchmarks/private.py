@@ -46,7 +46,8 @@ def _row(text: str, opened: bool, n: int, d: int, python: str, repeats: int) -> 
         clear.append(time.perf_counter() - begun)
     plain = statistics.median(clear)
     seconds, carried = [], []
-    with LocalParties(encoding, text, f=f, opened=opened, timeout=300.0, python=python) as parties:
+    stated = None if text == "mean" else f  # which tolerates none
+    with LocalParties(encoding, text, f=stated, opened=opened, timeout=300.0, python=python) as parties:
         for _ in range(1 + repeats):
             for place, update in enumerate(updates):
                 parties.send(str(place), split(encoding.encode(update)))

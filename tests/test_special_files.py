@@ -89,6 +89,42 @@ def test_an_experiment_of_special_files(name: str, kind: str, tmp_path: Path) ->
         Results.load(home)
 
 
+def single(folder: Path) -> Path:
+    """The folder of one simulation."""
+    (folder / "one").mkdir()
+    record = {"round": 1, "accuracy": 0.5, "drawn": {"Krum(f=1)": 1}, "selected": {}, "lying": {}}
+    (folder / "one" / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    told = {"config": {"seed": 0, "rounds": 1, "n": 3, "byzantine": 0}, "rule": "Krum", "attack": "none"}
+    (folder / "one" / "simulation.json").write_text(json.dumps(told))
+    return folder / "one"
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", ["simulation.json", "metrics.jsonl"])
+def test_a_simulation_of_special_files(name: str, kind: str, tmp_path: Path) -> None:
+    """A pipe in place of the description hung, and a device filled memory."""
+    home = single(tmp_path)
+    assert Results.load(home).runs
+    (home / name).unlink()
+    SPECIAL[kind](home / name)
+    with pytest.raises(ValueError, match=r"no simulation\.json|leads out of|such a file may have|not a regular file"):
+        Results.load(home)
+
+
+@pytest.mark.parametrize("name", ["simulation.json", "metrics.jsonl", "journal.jsonl"])
+def test_no_file_of_ours_lands_in_the_page_of_a_simulation(name: str, tmp_path: Path) -> None:
+    home = single(tmp_path)
+    (home / "journal.jsonl").write_text(json.dumps({"title": "t"}) + "\n")
+    if name == "journal.jsonl":
+        (home / "metrics.jsonl").unlink()
+    (home / name).rename(tmp_path / "ours")
+    (home / name).symlink_to(tmp_path / "ours")
+    if name != "journal.jsonl":
+        (home / "journal.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"no simulation\.json|leads out of"):
+        Results.load(home)
+
+
 def test_a_run_s_folder_may_not_be_a_link(tmp_path: Path) -> None:
     home = experiment(tmp_path)
     (tmp_path / "elsewhere").mkdir()

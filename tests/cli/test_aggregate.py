@@ -417,6 +417,34 @@ def test_no_result_without_its_memory(tmp_path, capsys):
         assert capsys.readouterr().err and not out.exists() and not list(tmp_path.glob(".*"))
 
 
+def test_two_calls_at_once_do_not_forget_a_round(tmp_path, capsys, monkeypatch):
+    """Both read the memory, and the one that wrote it last made it forget the other's round."""
+    state = tmp_path / "state"
+    for i in range(6):
+        np.save(tmp_path / f"w{i}.npy", np.random.default_rng(i).normal(size=50))
+    files = [str(tmp_path / f"w{i}.npy") for i in range(6)]
+
+    def call(out: str) -> int:
+        options = ["--rule", "memory(view_filter)", "--f", "1", "--memory", str(state)]
+        return main(["aggregate", *files, "-o", str(tmp_path / out), *options])
+
+    inner = mt.Memory.aggregate
+
+    def while_another_runs(self, updates, **request):
+        monkeypatch.setattr(mt.Memory, "aggregate", inner)
+        assert call("other.npy") == 0
+        return inner(self, updates, **request)
+
+    for rounds in (1, 2):  # where there was no memory yet, and where there was one
+        monkeypatch.setattr(mt.Memory, "aggregate", while_another_runs)
+        assert call("out.npy") == 1
+        assert "was written by another call since this one read it" in capsys.readouterr().err
+        memory = mt.Memory(mt.ViewFilter(1))
+        memory.load(state)
+        assert memory.rounds("w0.npy") == rounds and not (tmp_path / "out.npy").exists()
+    assert call("out.npy") == 0
+
+
 @pytest.mark.parametrize("kind", ["json", "csv", "headed.csv"])
 def test_weights_by_file_name(arrays, kind):
     """Weights come from a JSON object or a CSV, by name, in any order."""
@@ -458,6 +486,7 @@ def test_f_is_the_weight_of_the_heaviest_for_rules_that_take_no_f(arrays, capsys
         ('{"w0.npy": 1, "w0.npy": 2}', "two weights for one name"),
         ('{"w0.npy": true}', "needs a JSON object of numbers"),
         ("[1, 2, 3]", "needs a JSON object of numbers"),
+        ('{"w0.npy": 1' + 400 * "0" + "}", "needs a JSON object of numbers"),
         ("{", "needs a JSON object of numbers"),
         ("[" * 100_000, "needs a JSON object of numbers"),
     ],

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
-from mixtailor.engines.private import Encoding, LocalParties, PartyError, check_private, join, split
+from mixtailor.engines.private import Encoding, LocalParties, Outcome, Party, PartyError, check_private, join, split
+from mixtailor.engines.private.__main__ import _serve
 from mixtailor.engines.private.encoding import LONGEST, PROJECTED, PROJECTIONS
 from mixtailor.engines.private.party import _projection
 from mixtailor.engines.private.programs import _network
@@ -36,10 +38,56 @@ def _updates(seed: int = 0) -> np.ndarray:
 
 
 def _parties(rule: str, *, opened: bool = False, timeout: float = 120.0) -> LocalParties:
-    return LocalParties(ENCODING, rule, f=F, opened=opened, timeout=timeout, python=PYTHON)
+    f = None if rule == "mean" else F  # which tolerates none
+    return LocalParties(ENCODING, rule, f=f, opened=opened, timeout=timeout, python=PYTHON)
 
 
 # Without the engine.
+
+
+class Pretended:
+    """A party whose rounds are numbered, in place of one with the engine."""
+
+    def __init__(self) -> None:
+        self.round, self.clients = 0, {}
+
+    def put(self, client: str, payload: bytes) -> None:
+        if client in self.clients:
+            raise ValueError(f"{client} has sent a share for this round already.")
+        self.clients[client] = payload
+
+    def aggregate(self) -> Outcome:
+        self.round += 1
+        clients, self.clients = sorted(self.clients), {}
+        return Outcome(np.full(1, self.round, np.uint64), 1.0, f"round {self.round}", clients)
+
+
+def test_a_second_share_has_no_reply() -> None:
+    """It had one, which was read in place of the round's: every later round then returned the result before it."""
+    share = b'{"put": "mal", "bytes": 3}\nabc'
+    requests = io.BytesIO(share + share + b'{"aggregate": true}\n' + share + b'{"aggregate": true}\n')
+    replies = io.BytesIO()
+    _serve(Pretended(), requests, replies)  # type: ignore[arg-type]  # in place of a party
+    replies.seek(0)
+    told = []
+    for line in iter(replies.readline, b""):
+        told.append(json.loads(line))
+        replies.read(told[-1]["bytes"])
+    assert [message["rule"] for message in told] == ["round 1", "round 2"]
+    assert [message["clients"] for message in told] == [["mal"], ["mal"]]
+
+
+def test_an_f_that_no_number_of_clients_allows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Mean\(\) tolerates no Byzantine update, and f = 1"):
+        LocalParties(ENCODING, "mean", f=1, python="/bin/false")
+
+
+def test_a_round_with_too_few_clients_for_the_stated_f_is_refused() -> None:
+    """Comed takes no f, and the one that was stated was forgotten."""
+    party = Party.__new__(Party)
+    party.encoding, party.rule, party.f = ENCODING, mt.Comed(), 3
+    with pytest.raises(ValueError, match=r"Comed\(\) tolerates 2 Byzantine updates of 5, and f = 3\. .*n >= 2f \+ 1"):
+        party._decided([held(split(np.zeros(D))[0], D)] * 5, None, 0, b"seed")  # type: ignore[arg-type]  # not reached
 
 
 def test_two_shares_say_nothing() -> None:

@@ -99,3 +99,11 @@ def test_what_was_drawn_is_shown_and_no_limit() -> None:
     with pytest.raises(ValueError, match="must be outermost"):
         mt.MixTailor([guarded])
     assert repr(mt.Guarded(mt.Krum(2), growth=3.0)) == "Guarded(Krum(f=2), growth=3.0)"
+
+
+def test_too_few_updates_are_refused_by_the_right_formula() -> None:
+    guarded = mt.Guarded(mt.Comed(), f=4)
+    with pytest.raises(ValueError, match=r"needs at least 9 rows \(n >= 2f \+ 1\) and got 8"):
+        guarded.check_rows(8)
+    with pytest.raises(ValueError, match=r"needs at least 11 rows \(n >= 2f \+ 3\) and got 8"):
+        mt.Guarded(mt.Krum(f=4)).check_rows(8)

@@ -1,5 +1,6 @@
 """`Inbox`: one row for each worker, versions in order, and nothing lost to a kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -239,8 +240,62 @@ def test_a_damaged_index_is_refused(tmp_path) -> None:
         (tmp_path / "inbox.json").write_bytes(content)
         with pytest.raises(ValueError, match="is not the index of an inbox"):
             mt.Inbox(mt.Comed(), folder=tmp_path)
-    (tmp_path / "inbox.json").write_bytes(b'{"version": 0, "rows": {"a": [0, "../../etc/passwd", true]}, "last": {}}')
-    assert mt.Inbox(mt.Comed(), folder=tmp_path)._rows["a"].update == tmp_path / "passwd"
+    for file in ("../../etc/passwd", "passwd", "..", "", "memory.npz", f"../{'0' * 32}-0.npy", 5):
+        index = {"version": 0, "rows": {"a": [0, file, True]}, "last": {}}
+        (tmp_path / "inbox.json").write_text(json.dumps(index))
+        with pytest.raises(ValueError, match="is not the index of an inbox"):
+            mt.Inbox(mt.Comed(), folder=tmp_path)
+
+
+def test_no_file_of_others_is_removed(tmp_path: Path) -> None:
+    """An inbox in a folder of somebody's arrays took them for what a kill had left, and removed them."""
+    np.save(tmp_path / "validation.npy", np.ones(3))
+    np.savez(tmp_path / "data.npz", x=np.ones(3))
+    left = tmp_path / f"{'0' * 32}-7.npy"
+    np.save(left, np.ones(3))
+    mt.Inbox(mt.Comed(), folder=tmp_path)
+    assert (tmp_path / "validation.npy").exists() and (tmp_path / "data.npz").exists() and not left.exists()
+
+
+UPDATES: dict[str, object] = {
+    "text": "an update",
+    "objects": np.array([object()]),
+    "a ragged list": [[1.0], [1.0, 2.0]],
+    "nothing": None,
+    "text by name": {"w": "an update"},
+    "a name that no file can have": {"\ud800": np.ones(3)},
+    "a name of a megabyte": {"w" * (1 << 20): np.ones(3)},
+}
+
+
+@pytest.mark.parametrize("what", UPDATES)
+def test_what_cannot_be_kept_on_disk_is_refused_by_name(what: str, tmp_path: Path) -> None:
+    """Some of it left as a TypeError or an error of `struct`, and ended the server that caught refusals."""
+    inbox = mt.Inbox(mt.Comed(), folder=tmp_path)
+    with pytest.raises(RefusedError, match="mal sent what an inbox on disk cannot keep: "):
+        inbox.put("mal", UPDATES[what], version=0)
+    assert not list(tmp_path.glob("*.np*")) and not list(tmp_path.glob(".*"))
+    inbox.put("mal", np.ones(3), version=0)  # it may send something better
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "args", "a/../b", "arr_0"])
+def test_arrays_may_have_any_name_on_disk(name: str, tmp_path: Path) -> None:
+    """`numpy.savez` has parameters of some of these names."""
+    inbox = mt.Inbox(mt.Comed(), folder=tmp_path)
+    for worker in ("ann", "bob", "w\ud800"):
+        inbox.put(worker, {name: np.ones(3)}, version=0)
+    result = mt.Inbox(mt.Comed(), folder=tmp_path).aggregate(mt.Fresh(3))
+    assert result is not None and np.array_equal(result.update[name], np.ones(3))
+
+
+VERSIONS: dict[str, object] = {"-1": -1, "a truth value": True, "1.0": 1.0, "text": "0", "none": None, "huge": 10**5000}
+
+
+@pytest.mark.parametrize("what", VERSIONS)
+def test_a_version_that_is_none_is_refused_by_name(what: str) -> None:
+    """Workers say which version they had: whatever they say, it is their own matter."""
+    with pytest.raises(RefusedError, match="mal sent an update without the version of a model"):
+        mt.Inbox(mt.Comed()).put("mal", np.ones(3), version=VERSIONS[what])  # type: ignore[arg-type]  # what is tested
 
 
 def test_momentum_keeps_the_running_mean_of_each_worker(tmp_path: Path) -> None:

@@ -169,6 +169,15 @@ def test_a_damaged_state_is_refused(tmp_path, content: bytes) -> None:
         mt.Memory(mt.ViewFilter(2)).load(path)
 
 
+def test_counts_of_a_state_are_counts() -> None:
+    """Rounds beyond 64 bits were restored, and the next call stopped with an error of numpy."""
+    memory = mt.Memory(mt.ViewFilter(1), size=16)
+    memory(np.random.default_rng(0).normal(size=(4, 10)))
+    state = memory.state()
+    with pytest.raises(ValueError, match="its key, its names or its counts cannot be those of a memory"):
+        memory.restore({**state, "rounds": [10**30] * 4, "calls": 10**31})
+
+
 def test_a_state_with_flipped_bytes_is_refused_in_a_sentence(tmp_path) -> None:
     """Whatever the archive's reader raises."""
     memory, path, random = mt.Memory(mt.ViewFilter(1), size=16), tmp_path / "memory.npz", np.random.default_rng(0)

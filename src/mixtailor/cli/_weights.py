@@ -40,7 +40,7 @@ def _table(path: Path, content: bytes) -> Mapping[str, float]:
             pairs = json.loads(text, object_pairs_hook=lambda pairs: [(name, _number(value)) for name, value in pairs])
             if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
                 raise ValueError
-    except (ValueError, TypeError, RecursionError, csv.Error):
+    except (ValueError, TypeError, OverflowError, RecursionError, csv.Error):
         refuse(f"{shown(path)} needs a JSON object of numbers by file name, or a CSV with a name and a number a line.")
     table = dict(pairs)
     if len(table) < len(pairs):

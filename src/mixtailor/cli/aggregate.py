@@ -3,10 +3,9 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,8 +106,9 @@ def command(
     configs = _configs(files, out)
     if configs is None:
         check_out(out, [*files, *others])
+    remember = None
     if memory is not None:
-        _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
+        remember = _remember(chosen, memory, [*files, out, *(path for path in (base, reference, weights) if path)])
     given = None if weights is None else read_weights(weights, files)
     if given is not None and share is None and f and chosen.declared_f() is None:
         # A rule that takes no f is held to the stated one here too: the f heaviest files may be the Byzantine ones.
@@ -121,7 +121,6 @@ def command(
         names = [path.name for path in files]
         result = chosen.aggregate(watched, workers=names, reference=reference, weights=given, cap=cap, share=share)
     # A result without what was learnt from its updates, or the other way round, would be half of a round.
-    remember = None if memory is None else partial(chosen.save, memory)  # type: ignore[attr-defined]  # it is a memory
     if configs is None:
         write(out, result.update, opened.halves, remember)
     else:
@@ -207,15 +206,36 @@ def _configs(files: Sequence[Path], out: Path) -> "Configs | None":
     return Configs(files)
 
 
-def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> None:
+def _remember(rule: "Rule", path: Path, inputs: Sequence[Path]) -> Callable[[], None]:
+    """Read what the server remembers; what is returned writes it, unless another call has written it meanwhile."""
     from mixtailor.memory import Keeping
 
     if path.resolve() in [file.resolve() for file in inputs]:
         refuse(f"--memory needs a file of its own, and {path.name!r} is another file of this call.")
     if not isinstance(rule, Keeping):
         refuse(f"--memory needs a rule that remembers, and {rule!r} does not. Give --rule recommended.")
-    if path.exists():
+    read = _stamp(path)
+    if read is not None:
         rule.load(path)
+
+    def save() -> None:
+        if _stamp(path) != read:
+            refuse(
+                f"{shown(path)} was written by another call since this one read it, and one of the two rounds would be "
+                "forgotten. Nothing is written: repeat this call, and make one call at a time."
+            )
+        rule.save(path)
+
+    return save
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What shows that a file was replaced; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _opened(files: Sequence[Path], base: Path | None, out: Path) -> "Opened":

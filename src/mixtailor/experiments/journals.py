@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mixtailor._files import read_bounded
+from mixtailor.experiments.soundness import is_journal_line
 from mixtailor.trackers.journal import FILE
 
 __all__ = ["read_journal"]
@@ -55,18 +56,14 @@ def read_journal(folder: Path) -> tuple[dict[str, Any], str, dict[str, Any], lis
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     found = []
-    for number, text in enumerate(read_bounded(path, _LONGEST).split(b"\n")[:-1], 1):
+    for number, text in enumerate(read_bounded(path, _LONGEST, within=path.parent).split(b"\n")[:-1], 1):
         try:
             line = json.loads(text)
-            sound = isinstance(line, dict) and ("title" in line or isinstance(line["round"], int))
-            sound = sound and ("title" in line or "values" in line or {"workers", "quarantined", "absent"} <= set(line))
-        except (ValueError, KeyError, RecursionError):
-            # A server that was killed left half a line, and the one after it began a new one.
-            sound, line = False, None
-        if sound:
-            found.append(line)
-        elif line is not None:
+        except (ValueError, RecursionError):
+            continue  # a server that was killed left half a line, and the one after it began a new one
+        if not is_journal_line(line):
             raise ValueError(f"Line {number} of {path} is no line of a journal. The file is damaged.")
+        found.append(line)
     return found
 
 

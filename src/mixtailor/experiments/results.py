@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixtailor._files import read_bounded
 from mixtailor.experiments.journals import read_journal
+from mixtailor.experiments.soundness import is_index, shown_config, shown_records
 from mixtailor.simulation.description import FILE as DESCRIPTION
 from mixtailor.simulation.frames import read_frames
 from mixtailor.simulation.records import LAST, last_trained, read_records
@@ -144,12 +145,14 @@ class Results:
         for entry, home in zip(index["entries"], run_folders(where), strict=True):
             metrics = home / "metrics.jsonl"
             records = read_records(metrics, within=inside) if os.path.lexists(metrics) else []
+            records = shown_records(records, metrics)
             error, complete = home / "error.txt", (home / "summary.json").exists()
             if not last_trained(records) or (os.path.lexists(error) and not complete):
                 why = _text(error, inside) if os.path.lexists(error) else NOT_RUN
                 missing.append({**entry, "error": why})
                 continue
-            placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash", "config")}
+            placed = {key: entry[key] for key in ("panel", "rule", "attack", "setting", "hash")}
+            placed["config"] = {"rounds": records[-1]["round"], **entry["config"]}
             frames = read_frames(home, within=inside)
             runs.append(Result(**placed, records=records, complete=complete, frames=frames))
         return cls(index, runs, missing)
@@ -183,22 +186,23 @@ class Results:
 def _single(folder: Path) -> Results:
     """The results of one run, from the files that a `Simulation` with a folder leaves."""
     try:
-        told = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        config, rule, attack = told["config"], str(told["rule"]), str(told["attack"])
+        told = json.loads(read_bounded(folder / DESCRIPTION, INDEX, within=folder).decode("utf-8"))
+        config, rule, attack = dict(told["config"]), str(told["rule"]), str(told["attack"])
         rounds = config["rounds"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(
             f"{folder} has the records of a run and no {DESCRIPTION}, which says what the run is: it was made by an "
             "older version. Start the simulation again with this folder: a complete run is not repeated."
         ) from None
-    records = read_records(folder / "metrics.jsonl")
+    config = shown_config(config, folder / DESCRIPTION)
+    records = shown_records(read_records(folder / "metrics.jsonl", within=folder), folder / "metrics.jsonl")
     title = f"{rule} under {attack}" if attack != "none" else f"{rule} without an attack"
     index = {"name": folder.name, "title": title, "claims": [], "numbers": [], "entries": []}
     if not last_trained(records):
         entry = {"panel": title, "rule": rule, "attack": attack, "setting": "", "hash": "", "config": config}
         return Results(index, [], [{**entry, "error": NOT_RUN}])
     complete = records[-1]["round"] == rounds
-    frames = read_frames(folder)
+    frames = read_frames(folder, within=folder)
     return Results(index, [Result(title, rule, attack, "", "", config, records, complete, frames)], [])
 
 
@@ -224,9 +228,10 @@ def _index(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         index = None
     entries = index.get("entries") if isinstance(index, dict) else None
-    if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries):
+    if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries) or not is_index(index):
         raise ValueError(f"{path} is damaged: it is not the index of an experiment. Run the experiment again.")
-    return dict(index)
+    entries = [{**entry, "config": shown_config(entry["config"], path)} for entry in entries]
+    return {"title": folder.name, "claims": [], "numbers": [], **index, "entries": entries}
 
 
 def _is_entry(entry: object) -> bool:
@@ -234,7 +239,8 @@ def _is_entry(entry: object) -> bool:
     if not isinstance(entry, dict) or not {"panel", "rule", "attack", "setting", "hash", "config"} <= set(entry):
         return False
     name, config = entry["hash"], entry["config"]
-    fits = isinstance(name, str) and name.isalnum() and len(name) <= 64
+    fits = all(isinstance(entry[key], str) for key in ("panel", "rule", "attack", "setting", "hash"))
+    fits = fits and name.isalnum() and len(name) <= 64
     return fits and isinstance(config, dict) and type(config.get("seed")) is int
 
 

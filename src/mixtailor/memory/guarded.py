@@ -106,6 +106,9 @@ class Guarded(Keeping):
     def min_rows(self) -> int:
         return max(self.rule.min_rows(), 2 * (self.declared_f() or 0) + 1)
 
+    def needs(self) -> str:
+        return super().needs() if self.min_rows() == self.rule.min_rows() else "n >= 2f + 1"
+
     def tolerates(self, n: int) -> int:
         return self.rule.tolerates(n) if self.f is None else self.f
 

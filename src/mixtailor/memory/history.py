@@ -124,7 +124,7 @@ class History:
         except (KeyError, TypeError, ValueError, OverflowError):
             refuse("A memory needs the state that another memory gave, and got something else.")
         counts = [*rounds, 1 if d is None else d, 1 + calls - max(rounds, default=0)]
-        if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or min(counts) < 1:
+        if not 0 <= key < 1 << 64 or len(set(workers)) < len(workers) or not 1 <= min(counts) <= max(counts) < 1 << 53:
             refuse("The state of a memory is damaged: its key, its names or its counts cannot be those of a memory.")
         if (decays, size) != (self.decays, self.size):
             refuse(

@@ -3,11 +3,15 @@
 import hashlib
 import json
 import math
+import operator
+import re
+import struct
 import threading
+import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn, Unpack, final
+from typing import Any, BinaryIO, NoReturn, Unpack, final
 
 import numpy as np
 
@@ -26,6 +30,7 @@ __all__ = ["Fresh", "FutureError", "Inbox", "Kept", "LateError", "RefusedError",
 
 MOST_WORKERS = 1 << 16
 _INDEX, _MEMORY, _MOST_BYTES = "inbox.json", "memory.npz", 256 << 20
+_OWN = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}\.np[yz]")  # the files of updates
 
 
 class RefusedError(ValueError):
@@ -226,14 +231,16 @@ class Inbox:
             The version of the model that the update was computed from.
         """
         name = str(worker)
-        check_count("Inbox.put", "version", version, 0)
+        number = _number(version)
+        if number is None:
+            raise RefusedError(f"{shown(name)} sent an update without the version of a model, a whole number from 0.")
         with self._mutex:
-            self._check(name, int(version))
+            self._check(name, number)
             before = self._rows.get(name)
             if self.momentum and before is not None:
                 update = running_mean(_opened(before.update), update, self.momentum)
-            kept = update if self.folder is None else self._written(self.folder, name, int(version), update)
-            self._rows[name], self._last[name] = _Row(int(version), kept), int(version)
+            kept = update if self.folder is None else self._written(self.folder, name, number, update)
+            self._rows[name], self._last[name] = _Row(number, kept), number
             self._save_index()
             self._unlink([] if before is None else [before])
 
@@ -320,14 +327,18 @@ class Inbox:
     # On disk.
 
     def _written(self, folder: Path, name: str, version: int, update: Any) -> Path:
-        arrays = {str(key): _plain(item) for key, item in update.items()} if isinstance(update, Mapping) else None
-        stem = f"{hashlib.sha256(name.encode()).hexdigest()[:32]}-{version}"
-        path = folder / f"{stem}{'.npy' if arrays is None else '.npz'}"
-        with atomic_write(path, mode=0o600) as file:
-            if arrays is None:
-                np.save(file, _plain(update), allow_pickle=False)
-            else:
-                np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
+        named = isinstance(update, Mapping)
+        stem = f"{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}-{version}"
+        path = folder / f"{stem}{'.npz' if named else '.npy'}"
+        try:
+            arrays = {str(key): _plain(item) for key, item in (update if named else {"": update}).items()}
+            with atomic_write(path, mode=0o600) as file:
+                if named:
+                    _save_named(file, arrays)
+                else:
+                    np.save(file, arrays[""], allow_pickle=False)
+        except (ValueError, TypeError, struct.error) as error:  # whatever was sent is this worker's matter
+            raise RefusedError(f"{shown(name)} sent what an inbox on disk cannot keep: {error}") from None
         return path
 
     def _unlink(self, rows: Iterable[_Row]) -> None:
@@ -350,12 +361,14 @@ class Inbox:
                 self._version = _count(index["version"])
                 self._last = {str(name): _count(last) for name, last in index["last"].items()}
                 for name, (version, file, fresh) in index["rows"].items():
-                    self._rows[str(name)] = _Row(_count(version), folder / Path(str(file)).name, bool(fresh))
-            except (ValueError, TypeError, KeyError, AttributeError):
+                    if not _OWN.fullmatch(file):
+                        raise ValueError
+                    self._rows[str(name)] = _Row(_count(version), folder / file, bool(fresh))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 refuse(f"{shown(path)} is not the index of an inbox, or is damaged. Remove the folder to start again.")
         named = {Path(row.update).name for row in self._rows.values()}
-        for found in folder.glob("*.np[yz]"):  # of a put that was killed before its index was written
-            if found.name not in named and found.name != _MEMORY:
+        for found in folder.iterdir():  # of a put that was killed before its index was written; no file of others
+            if _OWN.fullmatch(found.name) and found.name not in named:
                 found.unlink(missing_ok=True)
         if isinstance(self.rule, Keeping) and (folder / _MEMORY).exists():
             self.rule.load(folder / _MEMORY)
@@ -366,6 +379,22 @@ def _bad(result: Aggregation) -> list[str]:
     if "failed" in result.facts:
         return [str(worker) for worker in result.workers]
     return [str(found.worker) for found in result.quarantined]
+
+
+def _save_named(file: BinaryIO, arrays: "Mapping[str, np.ndarray[Any, np.dtype[Any]]]") -> None:
+    """As `numpy.savez`, for arrays of any name: that of numpy takes "file" for its own argument."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _number(version: object) -> int | None:
+    """The number of a version, or None: workers say which it is."""
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        return None
+    number = operator.index(version)
+    return number if 0 <= number < 1 << 53 else None
 
 
 def _count(value: object) -> int:

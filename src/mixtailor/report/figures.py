@@ -81,8 +81,9 @@ def draw_results(
         raise MissingPackageError("Drawing figures", "matplotlib", "report") from error
     known, written = looks(results, first), []
     numbered = [(number, chart) for number, chart in enumerate(charts(results), 1) if wanted(chart.title)]
-    # matplotlib writes the date, and identifiers from a random salt, unless a setting says otherwise.
-    with rc_context({"svg.hashsalt": "mixtailor", **(PAPER if style == "paper" else {})}):
+    # Without these settings matplotlib writes the date, and identifiers from a random salt, and takes a name between
+    # dollars for a formula.
+    with rc_context({"svg.hashsalt": "mixtailor", "text.parse_math": False, **(PAPER if style == "paper" else {})}):
         figures = {}
         for number, chart in numbered:
             name = figure_name(number, chart)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,12 +78,16 @@ def plain_rule(text: str) -> str:
     >>> plain_rule("NNM(f=2) >> Bulyan(f=2, selection=Mean(), then=Krum(f=2))")
     'NNM >> Bulyan'
     """
-    while "(" in text:
-        shorter = re.sub(r"\([^()]*\)", "", text)
-        if shorter == text:
-            break
-        text = shorter
-    return text
+    kept: list[str] = []
+    opened: list[int] = []  # where in `kept` each open parenthesis is
+    for letter in text:
+        if letter == ")" and opened:
+            del kept[opened.pop() :]
+            continue
+        if letter == "(":
+            opened.append(len(kept))
+        kept.append(letter)
+    return "".join(kept)
 
 
 def contrast(one: str, other: str) -> float:

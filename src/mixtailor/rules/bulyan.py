@@ -9,7 +9,6 @@ import numpy as np
 from mixtailor.kernels.selection import krum_picks
 from mixtailor.rules.base import Rule
 from mixtailor.rules.krum import Krum
-from mixtailor.rules.mean import Mean
 from mixtailor.rules.part import Asks
 from mixtailor.updates import Around, Combination, Point, Updates
 from mixtailor.updates.reader import only_row
@@ -57,9 +56,9 @@ class Bulyan(Rule):
     selects a far row that another one, farther away, makes it equal to. Either moves the result without bound. A
     selection that tolerates f of ``2f + 1`` rows, such as `Comed`, selects no far row, whatever the second phase is.
 
-    The order of the rows does not matter with Krum, with a selection that tolerates f of ``2f + 1`` rows, and with the
-    mean in the norm 2. With other selections, a far row can leave several rows equally close, to all digits, to what
-    the selection returns; the first of them is then selected.
+    The order of the rows does not matter with Krum and with a selection that tolerates f of ``2f + 1`` rows. With other
+    selections, far rows can leave several rows equally close, to all digits, to what the selection returns; the first
+    of them is then selected. With the mean in the norm 2 this takes two far rows that nearly cancel.
 
     References
     ----------
@@ -92,8 +91,6 @@ class Bulyan(Rule):
     def missing_laws(self) -> Mapping[str, str]:
         selection = self.selection
         if selection is None or isinstance(selection, Krum) or self._selects_near():
-            return self.lacks
-        if isinstance(selection, Mean) and self._norm() == 2.0:
             return self.lacks
         why = (
             "far rows that move what the selection returns leave the other rows equally close to it, and the first wins"

@@ -1,10 +1,11 @@
 """``python -m mixtailor.engines.private``: one party, driven over its standard input and output.
 
 `LocalParties` starts it. A request is a line of JSON, for a share followed by its bytes. A reply is a line of JSON, for
-a result followed by its summand.
+a result followed by its summand. Shares have no reply: one that nobody reads would be taken for that of the next round.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -37,6 +38,7 @@ def main() -> int:
             given.addresses.split(","),
             Encoding(given.radius, given.d),
             make_rule(given.rule, f=given.f),
+            f=given.f,
             opened=given.opened,
             timeout=given.timeout,
             certificates=tuple(given.certificates) if given.certificates else None,
@@ -52,10 +54,12 @@ def main() -> int:
 def _serve(party: Party, requests: BinaryIO, replies: BinaryIO) -> None:
     for line in iter(requests.readline, b""):
         request = json.loads(line)
+        if "put" in request:
+            payload = requests.read(int(request["bytes"]))
+            with contextlib.suppress(ValueError):  # a second share of a client: the first counts, at all three parties
+                party.put(str(request["put"]), payload)
+            continue
         try:
-            if "put" in request:
-                party.put(str(request["put"]), requests.read(int(request["bytes"])))
-                continue
             outcome = party.aggregate()
             content = outcome.summand.tobytes()
             told = {key: getattr(outcome, key) for key in ("divisor", "rule", "clients", "removed", "seconds")}

@@ -15,12 +15,13 @@ from typing import Any, NoReturn, Self, final
 
 import numpy as np
 
-from mixtailor._checks import listing, refuse
+from mixtailor._checks import listing, refuse, shown
 from mixtailor._types import Floats
 from mixtailor.engines.private.encoding import Encoding
 from mixtailor.engines.private.programs import check_private
 from mixtailor.engines.private.shares import PARTIES, join, split
 from mixtailor.mixing.registry import make_rule
+from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 
 __all__ = ["LocalParties", "PartyError", "PrivateAggregation"]
 
@@ -90,8 +91,12 @@ class LocalParties:
         python: str | None = None,
         certificates: tuple[str, str, str] | None = None,
     ) -> None:
-        check_private(make_rule(rule, f=f), opened=opened)
+        made = make_rule(rule, f=f)
+        check_private(made, opened=opened)
+        if f is not None and rows_for(made, f) == NEVER:
+            check_tolerates(made, f, NEVER)
         self.encoding, self.timeout = encoding, timeout
+        self._sent: set[str] = set()
         addresses = ",".join(f"127.0.0.1:{port}" for port in _free_ports(PARTIES))
         command = [python or sys.executable, "-m", "mixtailor.engines.private", "--addresses", addresses]
         command += ["--radius", repr(float(encoding.radius)), "--d", str(encoding.d), "--rule", rule]
@@ -117,12 +122,16 @@ class LocalParties:
             raise
 
     def send(self, client: str, payloads: Sequence[bytes]) -> None:
-        """Bring a client's three payloads to the parties."""
+        """Bring a client's three payloads to the parties; a second one of a round is refused."""
+        if client in self._sent:
+            refuse(f"{shown(client)} has sent shares for this round already.")
+        self._sent.add(client)
         for process, payload in zip(self.processes, payloads, strict=True):
             self._write(process, json.dumps({"put": client, "bytes": len(payload)}).encode() + b"\n" + payload)
 
     def aggregate(self) -> PrivateAggregation:
         """Let the parties compute, and put the result together."""
+        self._sent.clear()
         for process in self.processes:
             self._write(process, b'{"aggregate": true}\n')
         replies = self._asked(2 * self.timeout + 10.0)
@@ -142,6 +151,8 @@ class LocalParties:
         """Share the updates, an (n, d) matrix or a mapping of clients to updates, and aggregate them."""
         if not isinstance(updates, Mapping):
             names = [f"client-{place}" for place in range(len(updates))] if workers is None else list(workers)
+            if len(set(map(str, names))) < len(names):
+                refuse("Three parties need workers= with a different name for each update.")
             updates = dict(zip(names, updates, strict=True))
         for client, update in updates.items():
             self.send(str(client), split(self.encoding.encode(update)))

@@ -26,6 +26,7 @@ from mixtailor.engines.private.shares import PARTIES, Held, held
 from mixtailor.mixing import MixTailor, SeededEntropy
 from mixtailor.rules import MultiKrum, TrimmedMean
 from mixtailor.rules.base import Rule
+from mixtailor.rules.promises import check_tolerates
 
 __all__ = ["Outcome", "Party"]
 
@@ -79,6 +80,8 @@ class Party:
         How clients made integers of their updates.
     rule : Rule
         `MultiKrum`, `Comed`, `TrimmedMean`, `Mean`, or a `MixTailor` of them; others with ``opened``.
+    f : int, optional
+        How many updates may be Byzantine, for a rule that takes no f: a round that does not allow it is refused.
     opened : bool
         Whether the parties may open the inner products between updates.
     timeout : float
@@ -94,12 +97,13 @@ class Party:
         encoding: Encoding,
         rule: Rule,
         *,
+        f: int | None = None,
         opened: bool = False,
         timeout: float = 60.0,
         certificates: tuple[str, str, str] | None = None,
     ) -> None:
         check_private(rule, opened=opened)
-        self.encoding, self.rule = encoding, rule
+        self.encoding, self.rule, self.f = encoding, rule, f
         self._computing = Computing(rank, addresses, timeout=timeout, certificates=certificates)
         self._inbox: dict[str, Held | None] = {}
 
@@ -176,6 +180,8 @@ class Party:
         tolerated = self.rule.tolerates(n + removed)
         if removed > tolerated:
             refuse(f"{removed} of {n + removed} updates prove a fault, and f = {tolerated}. Raise f, or look at them.")
+        if self.f is not None:
+            check_tolerates(self.rule, self.f, n + removed)
         pool = members(self.rule)
         random = np.random.Generator(np.random.PCG64(int.from_bytes(hashlib.sha256(seed + b"draw").digest(), "big")))
         chances = self.rule.probabilities if isinstance(self.rule, MixTailor) else None

@@ -228,11 +228,23 @@ def recipes(f: int, d: int) -> dict[str, Recipe]:
         "DistanceFilter with memory": Remembering(f, d, ("distance",)),
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
         "CAF": lambda rows, _round: combined(_caf(rows, f), rows),
+        "default_pool": DefaultPool(f),
         "comed": lambda rows, _round: np.median(rows, 2),
         "Safeguard": Safeguard(),
         "ByzantineSGD": ByzantineSGD(),
         "centered clipping": CenteredClipping(),
     }
+
+
+class DefaultPool:
+    """The library's `default_pool`: a draw between CAF and NNM before the geometric median, without a memory."""
+
+    def __init__(self, f: int) -> None:
+        self.f, self.random = f, np.random.default_rng(4242)
+
+    def __call__(self, rows: Array, _round: int) -> Array:
+        first = self.random.integers(2, size=rows.shape[:2])[..., None] == 0
+        return combined(np.where(first, _caf(rows, self.f), nearest_median(gram(rows), self.f)), rows)
 
 
 def _caf(rows: Array, f: int) -> Array:
@@ -388,27 +400,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [name.strip() for name in options.attacks.split(";")] if options.attacks else list(ATTACKS)
     honest = Trainings(options.data, [ATTACKS["none"]], seeds, options).run(None)[0]
     print(f"omniscient: {honest.mean():.1f}")
-    trainings = Trainings(options.data, [ATTACKS[name] for name in chosen], seeds, options)
-    known = recipes(options.f, trainings.d)
-    for name in options.recipes.split(",") if options.recipes else known:
-        if options.worst:
-            print(f"{name}: {_worst(name, chosen, honest, seeds, options)}", flush=True)
-            continue
-        found = trainings.run(known[name]).mean(1)
-        worst = ", ".join(f"{chosen[place]} {found[place]:.1f}" for place in np.argsort(found)[:3])
-        print(f"{name}: {found.min():.1f} ({worst})", flush=True)
+    names = options.recipes.split(",") if options.recipes else list(recipes(options.f, 1))
+    found: dict[str, tuple[list[str], Array]] = {}
+    for name in names:
+        tried, accuracies = found[name] = _measured(name, chosen, seeds, options)
+        order = np.argsort(accuracies.mean(1))[:3]
+        worst = ", ".join(f"{tried[place]} {accuracies[place].mean():.1f}" for place in order)
+        below = _interval(honest - accuracies[order[0]])
+        print(f"{name}: {accuracies[order[0]].mean():.1f}, {below} below omniscient ({worst})", flush=True)
+    for name in names[1:]:
+        print(f"{names[0]} against {name}: {_compared(found[names[0]], found[name])}")
 
 
-def _worst(name: str, chosen: Sequence[str], honest: Array, seeds: range, options: argparse.Namespace) -> str:
-    """The worst case over all seeds, with 95 % intervals of the difference to an omniscient server."""
-    for tried, count in ((seeds[:1], options.worst), (seeds, 1)):
+def _measured(name: str, chosen: list[str], seeds: range, options: argparse.Namespace) -> tuple[list[str], Array]:
+    """Attacks and the accuracies under them, (A, S): all, or those that were worst with the first seed."""
+    stages = [seeds[:1], seeds] if options.worst else [seeds]
+    for place, tried in enumerate(stages):
         trainings = Trainings(options.data, [ATTACKS[attack] for attack in chosen], tried, options)
         found = trainings.run(recipes(options.f, trainings.d)[name])
-        order = np.argsort(found.mean(1))[:count]
-        chosen = [chosen[place] for place in order]
-    below = honest - found[order[0]]
-    half = t.ppf(0.975, len(below) - 1) * below.std(ddof=1) / np.sqrt(len(below))
-    return f"{found[order[0]].mean():.1f}, {below.mean():.1f} +- {half:.1f} below omniscient ({chosen[0]})"
+        if place < len(stages) - 1:
+            chosen = [chosen[attack] for attack in np.argsort(found[:, 0])[: options.worst]]
+    return chosen, found
+
+
+def _compared(ours: tuple[list[str], Array], theirs: tuple[list[str], Array]) -> str:
+    """How much higher we are, by seed: each under its own worst attack, and under the attack with the largest loss."""
+    (attacks, found), (others, their) = ours, theirs
+    text = f"{_interval(found[found.mean(1).argmin()] - their[their.mean(1).argmin()])} in the worst case"
+    if attacks != others:
+        return text
+    place = (found - their).mean(1).argmin()
+    return f"{text}, {_interval((found - their)[place])} where it loses most ({attacks[place]})"
+
+
+def _interval(values: Array) -> str:
+    """The mean over the seeds, with its 95 % interval."""
+    if len(values) < 2:
+        return f"{values.mean():.1f}"
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return f"{values.mean():.1f} +- {half:.1f}"
 
 
 if __name__ == "__main__":

@@ -405,14 +405,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = options.recipes.split(",") if options.recipes else list(recipes(options.f, 1))
     if options.worst:  # of any recipe: which attacks one seed shows as the worst is partly chance
         first = {name: _accuracies(name, chosen, seeds[:1], options)[:, 0] for name in names}
-        kept = {chosen[place] for found in first.values() for place in np.argsort(found)[: options.worst]}
-        chosen = [attack for attack in chosen if attack in kept]
+        worst = [np.array(chosen)[np.argsort(found)[: options.worst]].tolist() for found in first.values()]
+        chosen = list(dict.fromkeys(attack for those in worst for attack in those))
     ours: Array | None = None
     for name in names:
         found = _accuracies(name, chosen, seeds, options)
         means, lowest = found.mean(1), found[found.mean(1).argmin()]
-        worst = ", ".join(f"{chosen[place]} {means[place]:.1f}" for place in np.argsort(means)[:3])
-        text = f"{name}: {means.min():.1f}, {_interval(honest - lowest)} below omniscient ({worst})"
+        listed = ", ".join(f"{chosen[place]} {means[place]:.1f}" for place in np.argsort(means)[:3])
+        text = f"{name}: {means.min():.1f}, {_interval(honest - lowest)} below omniscient ({listed})"
         print(text if ours is None else f"{text}; {names[0]} is {_compared(ours, found, chosen)}", flush=True)
         ours = found if ours is None else ours
 

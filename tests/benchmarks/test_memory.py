@@ -68,14 +68,37 @@ def test_a_short_run(capsys, monkeypatch) -> None:
     memory.main(["digits", "--seeds", "1", "--momentum", "server", "--identities", "3", "--partition", "0.5"])
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in printed] == ["omniscient", *memory.recipes(1, 8)]
+    assert all("; recommended is " in line for line in printed[2:])
 
 
 def test_the_worst_case_has_an_interval(capsys, monkeypatch) -> None:
-    """All attacks with one seed, then the worst two with both."""
+    """All attacks with one seed, then the worst two of each recipe with both, for all recipes."""
     monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
-    options = ["--attacks", "none; ALIE 1; split", "--worst", "2", "--recipes", "CAF"]
+    options = ["--attacks", "none; ALIE 1; split", "--worst", "2", "--recipes", "CAF,comed"]
     memory.main(["digits", "--f", "2", "--n", "8", "--seeds", "2", *options])
     assert re.search(r"^CAF: [\d.]+, -?[\d.]+ \+- [\d.]+ below omniscient \(", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_two_recipes_are_compared_by_seed() -> None:
+    """Their worst attacks differ: 60 and 58 under one, 50 and 60 under the other."""
+    ours = np.array([[60.0, 61.0, 59.0], [49.0, 50.0, 51.0]])
+    theirs = np.array([[58.0, 59.0, 57.0], [60.0, 60.0, 60.0]])
+    # By seed -9, -9 and -6, of standard deviation 1.73, and Student's 4.30 at two degrees of freedom.
+    expected = "-8.0 +- 4.3 above it, -10.0 +- 2.5 where it is least so (split)"
+    assert memory._compared(ours, theirs, ["ALIE 1", "split"]) == expected
+
+
+def test_the_pool_without_a_memory_is_that_of_the_library() -> None:
+    """Each result is that of one of its two rules, and both are drawn."""
+    rows = np.random.default_rng(6).normal(size=(4, 5, 12, 30)).astype(np.float32)
+    rows[..., :2, :] += 1.0
+    found, drawn = memory.DefaultPool(2)(rows, 0), set()
+    for place in np.ndindex(4, 5):
+        results = [rule(rows[place]) for rule in mt.default_pool(2)]
+        away = [np.abs(result - found[place]).max() for result in results]
+        drawn.add(int(np.argmin(away)))
+        assert min(away) < 1e-3 < max(away)
+    assert drawn == {0, 1}
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -411,8 +411,8 @@ def test_running_means_by_hand() -> None:
     assert history.means["a"].tolist() == [[0.0], [0.0]]
     steady, signed = history.means["b"][:, 0]
     assert steady == 0.5 * 1.0 + 0.5 * 4.0
-    # With signs, in units of the root of the median squared length: 1/root(1/2) in both rounds.
-    assert abs(signed) in [pytest.approx(0.01 * np.sqrt(2.0) * (0.99 + sign), rel=1e-4) for sign in (1, -1)]
+    # With signs, in units of the usual distance to the mean, 1 and 2: 2 in both rounds.
+    assert abs(signed) in [pytest.approx(0.01 * 2.0 * (0.99 + sign), rel=1e-4) for sign in (1, -1)]
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.8])

@@ -70,13 +70,12 @@ class History:
         """The decay of each running mean, that with signs last, as factors of (scales, n, size)."""
         return np.array([*self.decays, _TOGETHER])[:, None, None]
 
-    def added(self, deviations: Floats) -> Floats:
-        """What a call adds to each running mean, (scales, n, size)."""
+    def signs(self, deviations: Floats) -> Floats:
+        """The random signs of this call, over the usual length: rounds count alike, however long their updates are."""
         lengths = (deviations**2).sum(axis=1)
-        # Rounds count alike, however long their updates are.
         unit = np.sqrt(median(lengths) or lengths.max()) or 1.0
-        signs = np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size) * 2.0 - 1.0
-        return np.stack([deviations] * len(self.decays) + [signs * deviations / unit])
+        signs: Floats = (np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size) * 2.0 - 1.0) / unit
+        return signs
 
     def effective_rounds(self, workers: Sequence[str]) -> float:
         """Of how many rounds with equal weights the mean with signs has the noise, this call included."""
@@ -160,7 +159,7 @@ class Recall:
         self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
         self._d = 0
-        self._sketches = self._means = self.copies = np.zeros(0)
+        self._sketches = self._means = self._signs = self.copies = np.zeros(0)
         self._weights: Floats | None = None
 
     def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
@@ -171,6 +170,7 @@ class Recall:
         self._means = self.history.means_of(self._names)
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
+        self._signs = self.history.signs(now)
         *steady, signed = self._moved(now)
         self.copies = copies(now, mass)
         pairs = together(signed, self.history.effective_rounds(self._names), mass)
@@ -179,7 +179,8 @@ class Recall:
     def _moved(self, deviations: Floats) -> Floats:
         """The running means with this call's deviations."""
         scales = self.history.scales()
-        return np.asarray(scales * self._means + (1.0 - scales) * self.history.added(deviations))
+        added = np.stack([deviations] * len(self.history.decays) + [self._signs * deviations])
+        return np.asarray(scales * self._means + (1.0 - scales) * added)
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""

@@ -73,7 +73,7 @@ class History:
     def signs(self, deviations: Floats) -> Floats:
         """The random signs of this call, over the usual length: rounds count alike, however long their updates are."""
         lengths = (deviations**2).sum(axis=1)
-        unit = np.sqrt(median(lengths) or lengths.max()) or 1.0
+        unit = float(np.sqrt(median(lengths) or lengths.max())) or 1.0
         signs: Floats = (np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size) * 2.0 - 1.0) / unit
         return signs
 

@@ -74,8 +74,8 @@ class History:
         """The random signs of this call, over the usual length: rounds count alike, however long their updates are."""
         lengths = (deviations**2).sum(axis=1)
         unit = float(np.sqrt(median(lengths) or lengths.max())) or 1.0
-        signs: Floats = (np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size) * 2.0 - 1.0) / unit
-        return signs
+        bits = np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size).astype(np.float64)
+        return (2.0 * bits - 1.0) / unit
 
     def effective_rounds(self, workers: Sequence[str]) -> float:
         """Of how many rounds with equal weights the mean with signs has the noise, this call included."""

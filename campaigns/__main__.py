@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; 1 if a promise was broken."""
     parser = argparse.ArgumentParser("python -m campaigns", description=__doc__)
     chosen = parser.add_subparsers(dest="campaign", required=True)
-    rows = chosen.add_parser("rows", help="adversarial rows for every rule, home and type")
+    rows = chosen.add_parser("rows", help="adversarial rows for every rule, storage and type")
     rows.add_argument("--count", type=int, default=1_000_000, help="how many cases")
     rows.add_argument("--processes", type=int, default=2)
     kills = chosen.add_parser("kills", help="kill -9 at random moments, and full disks")

@@ -1,1 +1,1 @@
-"""Adversarial rows for every rule, in every home and type, and what each rule promises whatever they hold."""
+"""Adversarial rows for every rule, in every storage and type, and what each rule promises whatever they hold."""

@@ -1,4 +1,4 @@
-"""One case: a rule, an input, a home, and every promise that applies to them."""
+"""One case: a rule, an input, a storage, and every promise that applies to them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Case:
 
     Attributes
     ----------
-    rule, given, home : Rule, Input, str
+    rule, given, storage : Rule, Input, str
     overfull : bool
         Whether more rows prove a fault than the rule tolerates.
     """
 
     rule: Rule
     given: inputs.Input
-    home: str
+    storage: str
     key: FixedKey
     reference: Any
     overfull: bool
@@ -64,16 +64,16 @@ class Case:
         trusted = sound.astype(np.float64).mean(axis=0) if len(sound) else np.zeros(given.rows.shape[1])
         reference = inputs.cast(trusted, given.rows.dtype)
         names = [name for name in storages.STORAGES if name not in ROUNDED]
-        home = names[rng.integers(len(names))] if rng.random() < 0.5 else "matrix"
-        if home in COSTLY and rng.random() < 0.6:
-            home = "list_of_arrays"
-        return cls(rule, given, home, FixedKey(int(rng.integers(2**62))), reference, overfull, rng)
+        storage = names[rng.integers(len(names))] if rng.random() < 0.5 else "matrix"
+        if storage in COSTLY and rng.random() < 0.6:
+            storage = "list_of_arrays"
+        return cls(rule, given, storage, FixedKey(int(rng.integers(2**62))), reference, overfull, rng)
 
     def __str__(self) -> str:
         n, d = self.given.rows.shape
         return (
             f"{self.rule!r} on {n} x {d} {self.given.rows.dtype} ({self.given.kind}; {len(self.given.byzantine)} send "
-            f"{self.given.attack}) in {self.home}"
+            f"{self.given.attack}) in {self.storage}"
         )
 
     def ask(self, rule: Rule, sent: Any, reference: Any, **options: Any) -> Aggregation:
@@ -86,7 +86,7 @@ class Case:
 
     def broken(self) -> Iterator[str]:
         """The promises that are broken; none, if all is well."""
-        folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None)) if self.home in FILES else None
+        folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None)) if self.storage in FILES else None
         try:
             yield from self._broken(folder)
         except Exception as error:  # whatever it is, it is not what was promised
@@ -97,7 +97,7 @@ class Case:
 
     def _broken(self, folder: Path | None) -> Iterator[str]:
         rows = self.given.rows.copy()
-        sent, reference, flat = storages.STORAGES[self.home](rows, self.reference, folder)
+        sent, reference, flat = storages.STORAGES[self.storage](rows, self.reference, folder)
         if isinstance(sent, list) and not self.overfull and self.rng.random() < 0.3:
             self.given, sent = structure.damaged(self.given, sent, self.rng)
         honest = {"honest": self.given.honest}
@@ -116,14 +116,14 @@ class Case:
         yield from promises.broken(result, update, self.given, self.reference, self.rng)
         if result.quarantined:
             yield from self._as_if_never_sent(result, update)
-        elif self.home != "matrix" and self.rng.random() < 0.3:
+        elif self.storage != "matrix" and self.rng.random() < 0.3:
             yield from self._elsewhere(result, update)
 
     def _may_refuse(self) -> bool:
         """A similarity filter may leave too few rows, and a plain callable takes no files: they say so."""
         plain = [rule for rule in getattr(self.rule, "rules", ()) if isinstance(rule, mt.Plain)]
         filters = [part for part in promises.fronts(self.rule) if isinstance(part, mt.SimilarityFilter)]
-        return bool(filters) or (bool(plain) and self.home in FILES)
+        return bool(filters) or (bool(plain) and self.storage in FILES)
 
     def _refused(self, sent: Any, reference: Any, honest: dict[str, Any]) -> Iterator[str]:
         """More proven faults than f: a sentence that names them, or no update where that was asked for."""
@@ -154,7 +154,7 @@ class Case:
         if result.rule.min_rows() > len(left):  # a subsample of as many rows as were received
             return
         again = self.ask(result.rule, self.given.rows[left], self.reference, honest=honest)
-        if self.home == "matrix" and not np.array_equal(again.update, update):
+        if self.storage == "matrix" and not np.array_equal(again.update, update):
             apart = float(np.abs(again.update.astype(np.float64) - update).max())
             yield f"rows {sorted(gone)} were quarantined, and the answer is {apart:.3g} from that without them"
 
@@ -164,7 +164,7 @@ class Case:
         if repr(matrix.rule) != repr(result.rule):
             yield f"{result.rule!r} was drawn, and {matrix.rule!r} from a matrix"
         if result.selected != matrix.selected or isinstance(result.rule, (Chain, mt.Bulyan, mt.Subsampled)):
-            return  # bounds were checked; which of two equally good rows is chosen is not promised across homes
+            return  # bounds were checked; which of two equally good rows is chosen is not promised across storages
         honest = self.given.rows[self.given.honest].astype(promises.WIDE)
         spread = (honest.max(axis=0) - honest.min(axis=0)).max() if len(honest) else 0
         apart = np.abs(update.astype(promises.WIDE) - matrix.update).max(initial=0)

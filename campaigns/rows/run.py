@@ -62,7 +62,11 @@ def _block(seed: int, size: int, block: int) -> tuple[int, Tally]:
         tally.tried += 1
         given = case.given
         tally.count(
-            rule=_kind(case.rule), home=case.home, type=str(given.rows.dtype), honest=given.kind, attack=given.attack
+            rule=_kind(case.rule),
+            storage=case.storage,
+            type=str(given.rows.dtype),
+            honest=given.kind,
+            attack=given.attack,
         )
         tally.counts.setdefault("aggregations", type(tally.counts["rule"])())["all"] += case.aggregations
         if problems:

@@ -14,7 +14,7 @@ ROWS = [
 ]
 NAMES = [re.match(r"\[([^\]]+)\]", row[0])[1] for row in ROWS]
 # What these pages call whom they protect against.
-THREATS = ("**Protects against**", "**Sound against**", "## Against whom", "| sound against |")
+THREATS = ("**Protects against**", "| Protects against |", "## Against whom")
 
 
 def _page(row):

@@ -50,7 +50,7 @@ SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, eval
             lambda: Simulation(synthetic(), "logistic", mt.Comed(), "tailored", settings=SETTINGS),
             "mixtailor.attacks.make('tailored')",
         ),
-        (lambda: Simulation(synthetic(), "logistic", mt.Comed(), Tailored, settings=SETTINGS), "Tailored(epsilon=0.1)"),
+        (lambda: Simulation(synthetic(), "logistic", mt.Comed(), Tailored, settings=SETTINGS), "Write Tailored()"),
         (
             lambda: Simulation(synthetic(), "logistic", mt.Comed(), settings=SETTINGS, partition="dirichlet"),
             "dirichlet(alpha=0.3)",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import mixtailor as mt
-from campaigns.rows.inputs import Input
+from campaigns.rows.inputs import LEAST, Input
 from campaigns.rows.reach import reach
 from mixtailor.preaggregation.base import Both, Chain
 from mixtailor.rules import Aggregation, Rule
@@ -68,7 +68,7 @@ def _kappa(
     for subset in subsets:
         chosen = rows[subset].astype(WIDE)
         mean = chosen.mean(axis=0)
-        unit = max(np.abs(chosen).max(), np.finfo(WIDE).tiny)
+        unit = max(np.abs(chosen).max(), np.abs(update.astype(WIDE)).max(), np.finfo(WIDE).tiny)
         away = np.sqrt((((update.astype(WIDE) - mean) / unit) ** 2).sum())
         spread = np.sqrt((((chosen - mean) / unit) ** 2).sum(axis=1).mean())
         allowed = np.sqrt(WIDE(kappa)) * spread * (1 + WIDE(1e-5)) + rounding(chosen, rows.dtype) / unit
@@ -78,10 +78,14 @@ def _kappa(
 
 
 def rounding(rows: Any, dtype: Any) -> Any:
-    """What the type itself costs an answer of this size, and what sums of float64 numbers do, in Euclidean length."""
+    """What the type itself costs an answer of this size, and what sums of float64 numbers do, in Euclidean length.
+
+    Distances of float64 rows below `LEAST` count as zero: their squares are.
+    """
     info = np.finfo(dtype)
+    least = LEAST if dtype == np.float64 else 2 * WIDE(info.smallest_subnormal)
     size = np.abs(rows).max(initial=0)
-    each = 2 * WIDE(info.eps) * size + 64 * WIDE(np.finfo(np.float64).eps) * size + 2 * WIDE(info.smallest_subnormal)
+    each = 2 * WIDE(info.eps) * size + 64 * WIDE(np.finfo(np.float64).eps) * size + least
     return each * np.sqrt(WIDE(max(1, rows.shape[1])))
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from attacked import FAR, attacked
 
-from mixtailor.rules import Medoid
+from mixtailor.preaggregation import Resampling
+from mixtailor.rules import Medoid, Rule
 
 
 def test_by_hand() -> None:
@@ -109,6 +110,18 @@ def test_at_the_end_of_the_range(p: float) -> None:
     assert result.selected == smaller.selected and result.scores is not None and smaller.scores is not None
     assert np.isfinite(result.scores).all()
     np.testing.assert_array_equal(np.argsort(result.scores[4:]), np.argsort(smaller.scores[4:]))
+
+
+@pytest.mark.parametrize("rule", [Medoid(p=7.0), Resampling(repeats=1) >> Medoid(p=7.0)], ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_two_far_sizes_beside_equal_ones(rule: Rule, dtype: type) -> None:
+    """The rounding of the distance between two far rows does not bring the nearer one in front of the equal ones."""
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        rows = np.zeros((5, 8))
+        far = random.uniform(20, 36)
+        rows[1], rows[4] = 10**far * random.normal(size=8), 10 ** (far - random.uniform(14, 16)) * random.normal(size=8)
+        np.testing.assert_array_equal(rule(rows.astype(dtype)), np.zeros(8))
 
 
 @pytest.mark.parametrize("far", FAR)

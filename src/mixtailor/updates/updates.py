@@ -584,7 +584,7 @@ class Updates:
 
         For rules that compare sums of distances: a row at 1e20 would swallow the digits by which the other sums differ.
         In l_2, differences of distances to far rows come from inner products, exact to rounding. In other norms, a row
-        more than 1e12 median distances away counts as equally far from all others.
+        1e12 times as far from the medoid as another one, and as is usual, counts as equally far from both.
         """
         distances = self.distances(p)
         middle = medoid(distances)
@@ -599,8 +599,7 @@ class Updates:
             inner = self.about_medoid()[1]
             above[:, far] = (np.diag(inner)[:, None] - 2 * inner[:, far]) / (distances[:, far] + away[far])
         else:
-            lost = away > 1e12 * usual
-            above[np.ix_(~lost, lost)] = 0.0
+            above[away > 1e12 * np.maximum(away, usual)[:, None]] = 0.0
         return np.asarray(above)
 
     # Points.

@@ -1,8 +1,9 @@
 """``python -m benchmarks``: measure the claims, print the table, write the JSON.
 
 With ``--publish FILE``, nothing is measured: docs/performance.md, its picture and, where the README has the markers
-``<!-- speed -->`` and ``<!-- /speed -->``, a short table there are made of a JSON file. With claims as well, only their
-tables are: for claims that were measured alone, as in ``python -m benchmarks large --publish runs/large.json``.
+``<!-- speed -->`` and ``<!-- /speed -->``, a short table there are made of a JSON file. Claims that the file does not
+have keep their tables. With claims as well, only their tables are made: for claims that were measured alone, as in
+``python -m benchmarks large --publish runs/large.json``.
 """
 
 from __future__ import annotations
@@ -40,6 +41,25 @@ def publish_some(report: dict[str, Any], claims: Sequence[str], page: Path = PAG
     fill(page, told | {"missed": page_parts(whole)["missed"]})
 
 
+def publish(
+    report: dict[str, Any], page: Path = PAGE, picture: Path = PICTURE, readme: Path = README
+) -> dict[str, Any]:
+    """Fill page, picture and README, and return all findings: those of claims that were not measured now are older."""
+    numbers = page.parent / "performance.json"
+    older = json.loads(numbers.read_text()) if numbers.exists() else {"findings": []}
+    measured = {each["claim"] for each in report["findings"]}
+    kept = [each for each in older["findings"] if each["claim"] not in measured]
+    dates = older.get("measured_alone", {})
+    alone = {each["claim"]: dates.get(each["claim"], older["date"]) for each in kept}
+    whole = {**report, "findings": report["findings"] + kept, "measured_alone": alone}
+    fill(page, {name: part for name, part in page_parts(whole).items() if name not in alone})
+    draw(whole, picture)
+    numbers.write_text(json.dumps(whole, indent=1) + "\n")
+    if "<!-- speed -->" in readme.read_text():
+        fill(readme, {"speed": short(whole)})
+    return whole
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
@@ -59,12 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
             publish_some(report, chosen.claims)
             show(report)
             return 0
-        fill(PAGE, page_parts(report))
-        draw(report, PICTURE)
-        (PAGE.parent / "performance.json").write_text(json.dumps(report, indent=1) + "\n")
-        if "<!-- speed -->" in README.read_text():
-            fill(README, {"speed": short(report)})
-        show(report)
+        show(publish(report))
         return 0
     plan = (tiny if chosen.tiny else quick if chosen.quick else full)()
     if chosen.no_peers:

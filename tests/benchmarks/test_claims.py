@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import _own, _run
-from benchmarks.__main__ import publish_some
+from benchmarks.__main__ import publish, publish_some
 from benchmarks._data import FAR, SCALE, gradients
 from benchmarks._findings import Finding, from_json, to_json
 from benchmarks._page import HEADINGS, fill, missed, page_parts, rows, short
@@ -132,6 +132,29 @@ def test_a_report_survives_json_and_fills_page_and_picture(report: dict[str, obj
     assert "Other (torch)" in short(whole)
     draw(whole, tmp_path / "picture.svg")
     assert "20 times faster" in (tmp_path / "picture.svg").read_text()
+
+
+def test_claims_that_were_not_measured_keep_their_tables(report: dict[str, object], tmp_path: Path) -> None:
+    """A report of some claims replaces their tables and findings, and no others."""
+    page, readme = tmp_path / "performance.md", tmp_path / "README.md"
+    page.write_text((ROOT / "docs" / "performance.md").read_text())
+    (tmp_path / "performance.json").write_text((ROOT / "docs" / "performance.json").read_text())
+    readme.write_text("no table of speeds here\n")
+    whole = json.loads(json.dumps(report))
+    publish(whole, page, tmp_path / "picture.svg", readme)
+    first = page.read_text()
+    some = {
+        **whole,
+        "findings": [each for each in whole["findings"] if each["claim"] != "scaling_with_n"],
+        "date": "later",
+    }
+    published = publish(some, page, tmp_path / "picture.svg", readme)
+    assert published["measured_alone"]["scaling_with_n"] == whole["date"]
+    assert "small_updates" not in published["measured_alone"]
+    second = page.read_text()
+    table = [text.partition("<!-- scaling_with_n -->")[2].partition("<!-- /")[0] for text in (first, second)]
+    assert table[0] == table[1] != ""
+    assert "Measured later" in second
 
 
 def test_some_claims_are_published_alone(report: dict[str, object], tmp_path: Path) -> None:

@@ -7,17 +7,17 @@ import operator
 import re
 import struct
 import threading
-import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Unpack, final
+from typing import Any, Unpack, final
 
 import numpy as np
 
 from mixtailor._checks import check_count, plural, refuse, shown
 from mixtailor._files import atomic_write, read_bounded
 from mixtailor.memory.keeping import Keeping
+from mixtailor.memory.kept_updates import opened, running_mean, write
 from mixtailor.mixing.sources import trails_of
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.rules.base import Rule
@@ -213,7 +213,7 @@ class Inbox:
 
     def __getitem__(self, worker: object) -> Any:
         """The row of a worker as the rule is given it: its last update, or the running mean of its updates."""
-        return _opened(self._rows[str(worker)].update)
+        return opened(self._rows[str(worker)].update)
 
     def __repr__(self) -> str:
         return f"<Inbox of {plural(len(self), 'update')} at version {self.version}, {self.rule!r}>"
@@ -238,7 +238,7 @@ class Inbox:
             self._check(name, number)
             before = self._rows.get(name)
             if self.momentum and before is not None:
-                update = running_mean(_opened(before.update), update, self.momentum)
+                update = running_mean(opened(before.update), update, self.momentum)
             kept = update if self.folder is None else self._written(self.folder, name, number, update)
             self._rows[name], self._last[name] = _Row(number, kept), number
             self._save_index()
@@ -327,16 +327,10 @@ class Inbox:
     # On disk.
 
     def _written(self, folder: Path, name: str, version: int, update: Any) -> Path:
-        named = isinstance(update, Mapping)
         stem = f"{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}-{version}"
-        path = folder / f"{stem}{'.npz' if named else '.npy'}"
+        path = folder / f"{stem}{'.npz' if isinstance(update, Mapping) else '.npy'}"
         try:
-            arrays = {str(key): _plain(item) for key, item in (update if named else {"": update}).items()}
-            with atomic_write(path, mode=0o600) as file:
-                if named:
-                    _save_named(file, arrays)
-                else:
-                    np.save(file, arrays[""], allow_pickle=False)
+            write(path, update)
         except (ValueError, TypeError, struct.error) as error:  # whatever was sent is this worker's matter
             raise RefusedError(f"{shown(name)} sent what an inbox on disk cannot keep: {error}") from None
         return path
@@ -381,14 +375,6 @@ def _bad(result: Aggregation) -> list[str]:
     return [str(found.worker) for found in result.quarantined]
 
 
-def _save_named(file: BinaryIO, arrays: "Mapping[str, np.ndarray[Any, np.dtype[Any]]]") -> None:
-    """As `numpy.savez`, for arrays of any name: that of numpy takes "file" for its own argument."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-
-
 def _number(version: object) -> int | None:
     """The number of a version, or None: workers say which it is."""
     if isinstance(version, bool) or not hasattr(version, "__index__"):
@@ -401,55 +387,3 @@ def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError
     return value
-
-
-def _opened(kept: Any) -> Any:
-    """A row as it was put, from memory or from its file."""
-    if not isinstance(kept, Path):
-        return kept
-    if kept.suffix == ".npy":
-        return np.load(kept, allow_pickle=False)
-    with np.load(kept, allow_pickle=False) as found:
-        return {name: found[name] for name in found.files}
-
-
-def running_mean(before: Any, update: Any, momentum: float) -> Any:
-    """The next running mean of a worker's updates, or the update where there is none: other forms, or not finite.
-
-    Integer leaves are those of the update.
-    """
-    mixed = _mixed(before, update, momentum)
-    return update if mixed is None else mixed
-
-
-def _mixed(before: Any, update: Any, momentum: float) -> Any:
-    if isinstance(update, Mapping):
-        if not isinstance(before, Mapping) or set(before) != set(update):
-            return None
-        leaves = {name: _mixed(before[name], item, momentum) for name, item in update.items()}
-        return None if any(leaf is None for leaf in leaves.values()) else leaves
-    if isinstance(update, list | tuple):
-        if type(before) is not type(update) or len(before) != len(update):
-            return None
-        items = [_mixed(old, new, momentum) for old, new in zip(before, update, strict=True)]
-        return None if any(item is None for item in items) else type(update)(items)
-    if isinstance(before, np.ndarray) and hasattr(update, "detach"):  # a tensor that was kept on disk
-        update = _plain(update)
-    if getattr(before, "shape", None) != getattr(update, "shape", ()) or type(before) is not type(update):
-        return None
-    if not (update.is_floating_point() if hasattr(update, "is_floating_point") else update.dtype.kind == "f"):
-        return update
-    with np.errstate(over="ignore", invalid="ignore"):
-        mixed = momentum * before + (1.0 - momentum) * update
-        return mixed if bool((mixed - mixed == 0.0).all()) else None
-
-
-def _plain(update: Any) -> "np.ndarray[Any, np.dtype[Any]]":
-    array = np.asarray(update.detach().cpu() if hasattr(update, "detach") else update)
-    if array.dtype.kind not in "fiub":
-        _refuse_form(array.dtype)
-    return array
-
-
-def _refuse_form(kind: object) -> NoReturn:
-    refuse(f"An inbox on disk needs updates as arrays of numbers, or such arrays by name, and got {kind}.")

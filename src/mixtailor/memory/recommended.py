@@ -22,8 +22,8 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     seeds; over thirty seeds of one of them 3.8 and 3.7. The draw is there 1 point below `ViewFilter` alone with
     momentum at the workers, and not below it at the server. Where Byzantine workers can change their names every round,
     it lost 2 to 5 points with momentum at the workers, and 20 to 25 with momentum at the server. Where honest workers'
-    data differ, it loses more: with Dirichlet(0.5) 3 to 4 points at f = 2 and 13 to 26 at f = 4, on one data set. Scale inputs to a mean near zero: where their mean is far
-    from it, a push of the size of the noise does more harm.
+    data differ, it loses more: with Dirichlet(0.5) 3 to 4 points at f = 2 and 13 to 26 at f = 4, on one data set.
+    Scale inputs to a mean near zero: where their mean is far from it, a push of the size of the noise does more harm.
     ``docs/memory.md`` says how it was chosen, what was measured, and its limits.
 
     Parameters

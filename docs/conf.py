@@ -153,6 +153,11 @@ def papers(text: str, link: str) -> str:
     return "".join(part if part.startswith("```") else CITED.sub(linked, part) for part in parts)
 
 
+def units(text: str) -> str:
+    """In tables, a percent sign stays with its number: in a narrow column it would begin a line of its own."""
+    return re.sub(r"^\|.*$", lambda row: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", row[0]), text, flags=re.MULTILINE)
+
+
 def embedded(text: str) -> str:
     """The demo's report in place of the marker, where the demo was run; ``make docs`` runs it."""
     frame = (
@@ -167,7 +172,7 @@ def embedded(text: str) -> str:
 def read(app: Any, page: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(page))
     if path.suffix == ".md":
-        source[0] = embedded(formulas(papers(outward(source[0], path), "[{}]({})"))) + contents(page)
+        source[0] = embedded(units(formulas(papers(outward(source[0], path), "[{}]({})")))) + contents(page)
 
 
 def docstring(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:

@@ -152,6 +152,11 @@ def test_pages_of_the_site_link_out_of_docs_and_show_formulas():
     assert conf.formulas("```python\n>>> 1\n1\n\n```\n") == "```python\n>>> 1\n1\n```\n"
 
 
+def test_percent_signs_stay_with_their_numbers_in_tables():
+    conf = _loaded("conf")
+    assert conf.units("90 % here\n| a | 90 % |\n") == "90 % here\n| a | 90\N{NO-BREAK SPACE}% |\n"
+
+
 def test_cited_papers_are_links_and_diagrams_are_words():
     """By arXiv's number where there is one, else by a search; code keeps its quotes."""
     conf = _loaded("conf")

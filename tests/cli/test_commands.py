@@ -70,6 +70,14 @@ def test_brackets_in_help_are_brackets(capsys, monkeypatch):
     assert "mixtailor[trackers]" in capsys.readouterr().out
 
 
+def test_flags_show_no_type():
+    """Typer 0.29 prints <bool> beside a flag that has no metavar of its own, --help included."""
+    program = _app._program()
+    for command in (program, *program.commands.values()):
+        flags = [parameter for parameter in command.params if getattr(parameter, "is_flag", False)]
+        assert {flag.metavar for flag in (*flags, command._help_option)} == {""}, command.name
+
+
 @pytest.mark.parametrize("name", ["", *_app.COMMANDS])
 def test_help_loads_nothing_heavy(name):
     """Help is there in a fraction of a second, since neither numpy nor numba nor torch is loaded for it."""

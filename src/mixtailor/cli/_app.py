@@ -90,10 +90,14 @@ def run(arguments: Sequence[str] | None) -> int:
 def _program() -> Any:
     """The commands, with texts in which brackets are brackets: rich would take `[trackers]` for markup."""
     program: Any = typer.main.get_command(app)
+    whole: Any = typer.Context(program, **program.context_settings)
     for command in (program, *program.commands.values()):
-        for parameter in command.params:
+        context = whole if command is program else typer.Context(command, parent=whole, **command.context_settings)
+        for parameter in (*command.params, command.get_help_option(context)):
             if getattr(parameter, "help", None):
                 parameter.help = escape(parameter.help)
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""  # a flag takes no value; typer 0.29 would print <bool> beside it
     return program
 
 

@@ -166,7 +166,7 @@ class RobustStrategy(FedAvg):
         self._asked: list[Message] = []
         self._evaluated: list[Message] = []
         self._warned: set[tuple[int, int]] = set()
-        self._rehearsed: set[int] = set()
+        self._rehearsed: set[tuple[int, int]] = set()
         refuse_seeds(run_config or {}, "run_config", self.public_seeds)
         for part in walk(self.rule):
             if isinstance(part, MixTailor) and part.audit is not None:
@@ -218,10 +218,10 @@ class RobustStrategy(FedAvg):
         if wanted < len(connected) and (len(connected), wanted) not in self._warned:
             self._warned.add((len(connected), wanted))
             warn_of_sampling(self.rule, self.byzantine, len(connected), wanted)
-        if wanted not in self._rehearsed:
-            d = sum(model.arrays[name].size for name in model.floats)
+        d = sum(model.arrays[name].size for name in model.floats)
+        if (wanted, d) not in self._rehearsed:
             rehearse(self.rule, wanted, d, reference=self.reference is not None, cap=self.claims.cap)
-            self._rehearsed.add(wanted)
+            self._rehearsed.add((wanted, d))
         config["server-round"] = server_round
         for trail in trails_of(self.rule):
             trail.expect(str(node) for node in nodes)

@@ -23,7 +23,8 @@ _FEW = 16
 def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None = None) -> None:
     """Apply every rule of a pool once to n updates that are alike. What it raises is raised here.
 
-    From then on an error comes from what clients sent, and does not end the run.
+    A memory that was restored from the training of another model is refused, too. From then on an error comes from
+    what clients sent, and does not end the run.
 
     Parameters
     ----------
@@ -44,9 +45,12 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None =
     Traceback (most recent call last):
     ValueError: FLTrust needs the server's own update and got none. Give it with the call, as reference=.
     """
+    for part in walk(rule):
+        if isinstance(part, Memory):
+            part.check_length(d)
     members: Sequence[Rule] = rule.rules if isinstance(rule, MixTailor) else (rule,)
     if isinstance(rule, (Guarded, Memory)):
-        members = rule.fresh().members(n)[0]  # what it remembers is of clients alone
+        members = rule.fresh().members(n)[0]  # what it remembers is of clients alone, and stays as it is
     heavy = rule.declared_f() or 0
     weights = weighing({place: 1e9 if place < heavy else 1.0 for place in range(n)}, n, cap)
     for member in members:

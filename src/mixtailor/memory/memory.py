@@ -240,6 +240,10 @@ class Memory(Keeping):
         """In how many rounds a worker took part."""
         return self._history.rounds.get(str(worker), 0)
 
+    def check_length(self, d: int) -> None:
+        """Refuse a model of d coordinates if what is remembered is of another length."""
+        self._history.check_length(d)
+
     def forget(self, worker: object) -> None:
         """Remove a worker that has left for good. If it comes back, it is a newcomer."""
         with self._mutex:

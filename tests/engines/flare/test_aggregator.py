@@ -9,6 +9,7 @@ import mixtailor as mt
 
 pytest.importorskip("nvflare")
 
+import torch
 from nvflare.apis.dxo import DXO, DataKind
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
@@ -249,6 +250,56 @@ def test_the_memory_knows_sites_by_name_and_survives_the_job(tmp_path):
             round_of(aggregator, updates)
     assert aggregator._rule.rounds("site-6") == 30
     assert aggregator._rule.suspects() == ["site-6"]
+
+
+def test_the_memory_of_another_model_is_refused(tmp_path):
+    """A job with a file of another job's would otherwise skip every round, and blame the sites."""
+    kept = str(tmp_path / "memory")
+    round_of(RobustAggregator("recommended", f=1, memory=kept), honest())
+    smaller = {"weight": MODEL["weight"]}
+    updates = {site: FLModel(params={"weight": update.params["weight"]}) for site, update in honest().items()}
+    with pytest.raises(ValueError, match="updates with 16 coordinates, and these have 12"):
+        round_of(RobustAggregator("recommended", f=1, memory=kept), updates, smaller)
+
+
+OTHER_TYPES = {
+    "float64": lambda values: values.astype(np.float64),
+    "float16": lambda values: values.astype(np.float16),
+    "big-endian": lambda values: values.astype(">f4"),
+    "long double": lambda values: values.astype(np.longdouble),
+    "bfloat16 of torch": lambda values: torch.from_numpy(values).bfloat16(),
+    "a parameter of torch": lambda values: torch.nn.Parameter(torch.from_numpy(values)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_TYPES)
+def test_a_site_with_another_type_of_real_numbers_counts_as_the_others_do(kind):
+    """Its values are read in the model's type, which the result keeps."""
+    updates = honest()
+    updates["site-4"] = FLModel(
+        params={
+            name: OTHER_TYPES[kind](values) if values.dtype.kind == "f" else values
+            for name, values in trained(3).items()
+        }
+    )
+    aggregator = RobustAggregator("mean", f=0)
+    found, same = round_of(aggregator, updates), round_of(RobustAggregator("mean", f=0), honest())
+    assert not aggregator.last.quarantined and found.params["weight"].dtype == np.float32
+    np.testing.assert_allclose(found.params["weight"], same.params["weight"], atol=2e-3)  # bfloat16 has three digits
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.full(4, 1e300), np.zeros(4, np.complex64), torch.zeros(4).to(torch.float8_e4m3fn), torch.zeros(4).to_sparse()],
+    ids=["beyond float32", "complex", "float8", "sparse"],
+)
+def test_a_site_with_a_type_that_does_not_fit_is_quarantined(values):
+    """It alone, whatever the type."""
+    updates = honest()
+    updates["site-4"] = FLModel(params={**trained(3), "bias": values})
+    aggregator = RobustAggregator("comed", f=2)
+    round_of(aggregator, updates)
+    assert [one.worker for one in aggregator.last.quarantined] == ["site-4"]
 
 
 def test_draws_can_be_audited(tmp_path):

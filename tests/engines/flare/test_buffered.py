@@ -36,13 +36,13 @@ class Network:
         self.controller, self.sites, self.asked, self.saved = controller, dict(sites), [], []
         controller.engine = SimpleNamespace(get_clients=lambda: [SimpleNamespace(name=name) for name in SITES])
         controller.abort_signal = Signal()
-        controller.load_model = lambda: FLModel(params=MODEL)
+        controller.load_model = lambda: FLModel(params=self.model)
         controller.save_model = lambda model: self.saved.append(model.params)
         controller.cancel_all_tasks = lambda: None
         controller.get_num_standing_tasks = lambda: 0
         controller.send_model = self.send
         controller.info = controller.warning = lambda text: None
-        self.late = []
+        self.late, self.slow, self.model = [], {"site-9"}, MODEL
 
     def send(self, data, targets, timeout, callback):
         for site in targets:
@@ -50,7 +50,7 @@ class Network:
             made = self.sites.get(site, learnt)(data)
             if made is not None:
                 made.meta = {"client_name": site}
-                self.late.append((data.current_round + (site == "site-9") * 2, callback, made))
+                self.late.append((data.current_round + (site in self.slow) * 2, callback, made))
         due = [entry for entry in self.late if entry[0] <= data.current_round]
         self.late = [entry for entry in self.late if entry[0] > data.current_round]
         for _, reply, made in due:
@@ -86,6 +86,31 @@ def test_differences_count_as_they_are():
     kinds = dict.fromkeys(SITES[:4], lambda task: learnt(task, kind="DIFF"))
     mixed = Network(BufferedController("comed", f=2, k=6, steps=2), kinds).run()
     np.testing.assert_allclose(mixed["weight"], found["weight"])
+
+
+@pytest.mark.parametrize("kind", ["FULL", "DIFF"])
+@pytest.mark.parametrize("statistics", [None, ()], ids=["by values", "by differences"])
+def test_stale_updates_leave_a_running_variance_positive(kind, statistics):
+    """By values, each is one that some site measured. By differences, late sites reduce it once more, below zero."""
+
+    def measured(task):
+        own = {name: values for name, values in task.params.items() if "var" in name}
+        share = np.float16(0.1) if kind == "FULL" else np.float16(-0.9)
+        taken = {name: (share * values).astype(values.dtype) for name, values in own.items()}
+        return FLModel(params_type=kind, params={**learnt(task, kind=kind).params, **taken})
+
+    def hostile(task):
+        return FLModel(params={**task.params, "norm.running_var": np.full(3, -1e30, np.float32)})
+
+    more = {} if statistics is None else {"statistics": statistics}
+    controller = BufferedController("comed", f=2, k=5, steps=6, **more)
+    network = Network(controller, {**dict.fromkeys(SITES, measured), "site-1": hostile, "site-2": hostile})
+    network.slow = {"site-6", "site-7", "site-8", "site-9"}
+    network.model = {**MODEL, "norm.running_var": np.ones(3, np.float32), "half.running_var": np.ones(2, np.float16)}
+    network.run()
+    least = min(model[name].min() for model in network.saved for name in ("norm.running_var", "half.running_var"))
+    assert least > 0 if statistics is None else least < 0
+    assert network.saved[-1]["half.running_var"].dtype == np.float16
 
 
 BROKEN = {

@@ -190,3 +190,59 @@ def test_ends_at_its_timeout_and_refuses_seeds() -> None:
     assert not found.records
     with pytest.raises(ValueError, match="holds a seed"):
         server(mt.Comed(), mt.Fresh(5)).start(grid, record(OWN), 1, train_config=ConfigRecord({"my-seed": 1}))
+
+
+def test_a_memory_of_another_model_is_refused() -> None:
+    """Every step would be one without an update."""
+    memory = mt.recommended(f=2)
+    memory.aggregate(np.eye(9, 5), workers=NODES)
+    grid = SlowGrid(lambda node: 1, lambda message: reply(message, towards(message)))
+    with pytest.raises(ValueError, match="updates with 5 coordinates, and these have 17"):
+        server(memory, mt.Fresh(9)).start(grid, record(OWN), 2)
+
+
+def _variance_after(steps, **options):
+    """The running variance of a pixel that is always 0, as clients of different speeds measure it: times 0.1."""
+
+    def answer(message):
+        own = arrays_of(message.content["arrays"])
+        if message.metadata.dst_node_id in BYZANTINE:
+            return reply(message, {**own, "norm.running_var": np.full(3, -1e30, np.float32)})
+        return reply(message, {"weight": own["weight"] + 1, "norm.running_var": 0.1 * own["norm.running_var"]})
+
+    start = record({"weight": np.zeros(2, np.float32), "norm.running_var": np.ones(3, np.float32)})
+    grid = SlowGrid(lambda node: 1 + 4 * (node in NODES[5:]), answer)
+    found = server(mt.Comed(), mt.Fresh(5), **options).start(grid, start, steps)
+    assert not any(step["skipped"] for step in found.records)
+    return arrays_of(found.arrays)["norm.running_var"]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"server_optimizer": Adam(eta=1.0)}, {"momentum": 0.9}], ids=["", "adam", "momentum"]
+)
+def test_stale_updates_leave_a_running_variance_positive(options) -> None:
+    """Each is a value that some client measured, whatever the server's optimiser; two Byzantine clients do not matter.
+
+    As differences, the variance is reduced by the slow clients once more, and is negative: a model that learns and
+    evaluates to NaN.
+    """
+    for steps in range(1, 8):
+        found = _variance_after(steps, **options)
+        assert found.dtype == np.float32 and (found > 0).all() and (found <= 1).all()
+    assert min(_variance_after(steps, statistics=()).min() for steps in range(1, 8)) < 0
+
+
+def test_a_running_variance_that_is_not_finite_is_left_out() -> None:
+    """By name, as every reply of no use."""
+    values = {"weight": np.zeros(2, np.float32), "norm.running_var": np.ones(3, np.float32)}
+
+    def answer(message):
+        broken = message.metadata.dst_node_id == NODES[0]
+        return reply(message, {**values, "norm.running_var": np.full(3, np.nan, np.float32)} if broken else values)
+
+    with logged() as lines:
+        found = server(mt.Comed(), mt.Fresh(8)).start(SlowGrid(lambda node: 1, answer), record(values), 1)
+    assert set(found.faults) == {str(NODES[0])}
+    assert any("not finite (norm.running_var)" in line for line in lines)
+    with pytest.raises(ValueError, match="statistics= as a collection of names"):
+        server(mt.Comed(), mt.Fresh(8), statistics="running_var")

@@ -105,3 +105,31 @@ def test_an_optimiser_and_a_learning_rate_are_not_mixed():
         RobustStrategy(mt.Comed(), server_optimizer=Adam(), learning_rate=0.5)
     with pytest.raises(ValueError, match=r"server_optimizer as Adam\(\), Yogi\(\) or Adagrad\(\)"):
         RobustStrategy(mt.Comed(), server_optimizer="adam")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.9},
+        {"learning_rate": 2.0},
+        {"server_optimizer": Adam(eta=0.5)},
+        {"server_optimizer": Yogi(eta=0.5)},
+    ],
+    ids=["momentum", "learning rate", "adam", "yogi"],
+)
+def test_a_running_variance_is_what_clients_measured(options):
+    """Clients find a tenth of it in each round. A longer step makes it negative, and the model evaluates to NaN."""
+
+    def variances(**more):
+        strategy = RobustStrategy(mt.Comed(), **options, **more)
+        own, found = {"weight": np.zeros(2, np.float32), "0.running_var": np.ones(3, np.float32)}, []
+        for server_round in range(1, 5):
+            messages = asked(strategy, own, server_round)
+            sent = {"weight": own["weight"] + 1, "0.running_var": own["0.running_var"] / 10}
+            arrays, _ = strategy.aggregate_train(server_round, [reply(message, sent) for message in messages.values()])
+            own = arrays_of(arrays)
+            found.append(own["0.running_var"])
+        return np.array(found)
+
+    np.testing.assert_allclose(variances()[:, 0], [0.1, 0.01, 0.001, 0.0001], rtol=1e-3)
+    assert variances(statistics=()).min() < 0

@@ -555,3 +555,43 @@ def test_a_memory_tells_clients_apart_by_their_node():
     strategy.start(LocalGrid(answer=answer), record(OWN), num_rounds=30)
     assert set(memory) == {str(node) for node in set(told)}
     assert memory.suspects() == ["22"]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_run_goes_on_with_the_memory_of_an_earlier_one(tmp_path, guarded):
+    """A client that leaves out a layer in one round is quarantined in that round alone; a restart changes nothing."""
+
+    def fewer(messages, replies):
+        arrays = trained(OWN, 33)
+        del arrays["fc.bias"]
+        return {**replies, 33: reply(messages[33], arrays)}
+
+    def rule():
+        made = mt.Memory(mt.ViewFilter(f=2))
+        return mt.Guarded(made) if guarded else made
+
+    before = RobustStrategy(rule())
+    quarantined = [played(before, fewer if r == 3 else None, server_round=r)[1] for r in range(1, 6)]
+    assert [list(metrics["mixtailor-quarantined"]) for metrics in quarantined] == [[], [], [33], [], []]
+    before.rule.save(tmp_path / "memory")
+    restored = rule()
+    restored.load(tmp_path / "memory")
+    memory = restored.rule if guarded else restored
+    assert (memory.rounds(33), memory.rounds(44)) == (4, 5)
+    there, here = played(RobustStrategy(restored), server_round=6)[0], played(before, server_round=6)[0]
+    np.testing.assert_array_equal(moved(there), moved(here))
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_memory_of_another_model_is_refused_before_a_model_is_sent(guarded):
+    """Every round of such a run would be skipped, and the log would blame the clients."""
+    memory = mt.recommended(f=2)
+    played(RobustStrategy(memory))
+    smaller = {name: OWN[name] for name in ("conv.weight", "norm.count")}
+    strategy = RobustStrategy(mt.Guarded(memory) if guarded else memory)
+    with pytest.raises(ValueError, match=r"updates with 17 coordinates, and these have 12.*reset\(\)"):
+        asked(strategy, smaller)
+    memory.reset()
+    assert played(strategy, own=smaller)[1]["mixtailor-skipped"] == 0
+    with pytest.raises(ValueError, match="updates with 12 coordinates, and these have 17"):
+        asked(strategy, OWN)  # the same strategy again

@@ -2,6 +2,7 @@
 
 import queue
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -15,6 +16,7 @@ from mixtailor._types import Array
 from mixtailor.engines.flare.aggregator import rule_of
 from mixtailor.engines.flare.models import Model, parts_of, result_of, whole
 from mixtailor.engines.rehearsal import rehearse, why_skipped
+from mixtailor.engines.statistics import STATISTICS, by_order, check_statistics, from_order
 from mixtailor.memory import Fresh, Inbox, Kept, Memory, RefusedError
 from mixtailor.rules.aggregation import Aggregation
 from mixtailor.storage.kinds import Unfit, recast
@@ -56,6 +58,10 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         As of an `Inbox`.
     learning_rate : float
         The server's.
+    statistics : sequence of str
+        Arrays that sites measure and do not learn, by the last part of their names; those of BatchNorm by default. The
+        next one is the lower median of what sites sent: sums of differences to older models can make a variance
+        negative.
     patience : int
         Seconds after which a site that did not reply, or replied with an error or a broken update, is asked again.
     timeout : float, optional
@@ -100,6 +106,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         staleness: float = 0.0,
         momentum: float = 0.0,
         learning_rate: float = 1.0,
+        statistics: Sequence[str] = STATISTICS,
         patience: int = 600,
         timeout: float | None = None,
         persistor_id: str = AppConstants.DEFAULT_PERSISTOR_ID,
@@ -110,6 +117,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         check_count("BufferedController", "steps", steps)
         check_count("BufferedController", "patience", patience)
         check_positive("BufferedController", "learning_rate", learning_rate)
+        check_statistics("BufferedController", statistics)
         if uses not in ("fresh", "kept"):
             refuse(f'BufferedController needs uses="fresh" or "kept" and got {uses!r}.')
         if timeout is not None:
@@ -117,7 +125,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
         # FLARE writes a component into a job by these attributes, which have the names of the arguments.
         self.rule, self.f, self.steps, self.k, self.uses = rule, f, steps, k, uses
         self.oldest, self.staleness, self.momentum, self.learning_rate = oldest, staleness, momentum, learning_rate
-        self.patience, self.timeout = patience, timeout
+        self.statistics, self.patience, self.timeout = list(statistics), patience, timeout
         self._when = Fresh(k) if uses == "fresh" else Kept(k)
         made = rule_of("BufferedController", rule, f)
         if k < made.min_rows() or made.tolerates(k) < f:
@@ -134,7 +142,7 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
     def run(self) -> None:
         """Train; what FLARE calls."""
         current = self.load_model()
-        models = {0: Model.of(current.params)}  # those that sites compute on, and the newest
+        models = {0: Model.of(current.params, self.statistics)}  # those that sites compute on, and the newest
         self._rehearse(models[0])
         begun = time.monotonic()
         while self._inbox.version < self.steps and not self.abort_signal.triggered:
@@ -219,12 +227,13 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
             return current
         update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
         update.update({name: self.learning_rate * update[name] for name in model.floats})
+        update.update({name: from_order(update[name]) for name in model.statistics})
         params = result_of(model, update, differences=False)
         if params is None:
             self.warning("The model stays as it was: the next one would not be finite.")
             models[version] = model
             return current
-        models[version] = Model.of(params)
+        models[version] = Model.of(params, self.statistics)
         return FLModel(params_type=ParamsType.FULL, params=params, meta=current.meta)
 
     def _tell(self, result: Aggregation) -> None:
@@ -241,15 +250,17 @@ class BufferedController(ModelController):  # type: ignore[misc]  # nvflare is n
 
 
 def _difference(sent: FLModel, model: Model) -> dict[str, Array]:
-    """What a site learnt, and its counters; of a model in half precision, in float32."""
+    """What a site learnt, its counters and its statistics; of a model in half precision, in float32."""
     row = {}
     for name, source in parts_of(sent.params, model).items():
         kind, values = model.kinds[name], whole(source)
         if not kind.discrete:
             dtype = _DOUBLE if kind.dtype == _DOUBLE else _SINGLE
-            values = recast(values, dtype)
-            if sent.params_type != ParamsType.DIFF:
-                with np.errstate(all="ignore"):  # what is not finite is found when it is aggregated
-                    values = values - recast(model.values[name].reshape(-1), dtype)
+            values, own = recast(values, dtype), recast(model.values[name].reshape(-1), dtype)
+            with np.errstate(all="ignore"):  # what is not finite is found when it is aggregated
+                if name in model.statistics:
+                    values = by_order(own + values if sent.params_type == ParamsType.DIFF else values, str(name))
+                elif sent.params_type != ParamsType.DIFF:
+                    values = values - own
         row[name] = values.copy() if values.base is not None else values
     return row

@@ -1,6 +1,6 @@
 """FLARE's models, arrays by name: read where they are, in memory or in files that the server has put them in."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from mixtailor._checks import refuse, shown
 from mixtailor._types import Array
+from mixtailor.engines.statistics import statistics_among
 from mixtailor.intake.arrays import in_memory, is_array, read, restored
 from mixtailor.intake.layout import named
 from mixtailor.storage import Rows
@@ -34,16 +35,19 @@ class Model:
         Its entries, in place.
     floats, counts : list of str
         The arrays of real numbers, which rules work on, and those of whole numbers and truth values.
+    statistics : list of str
+        Arrays of real numbers that no rule works on. They are among neither of both.
     """
 
     kinds: dict[str, Kind]
     values: dict[str, Array]
     floats: list[str]
     counts: list[str]
+    statistics: list[str]
 
     @classmethod
-    def of(cls, params: Any) -> "Model":
-        """The model in these parameters; one that is no model is the job's mistake."""
+    def of(cls, params: Any, statistics: Collection[str] = ()) -> "Model":
+        """The model in these parameters; one that is no model is the job's mistake. `statistics` are names of them."""
         if not isinstance(params, Mapping) or not params:
             refuse(f"The FLARE adapter needs a model of arrays by name and got {_what(params)}.")
         kinds: dict[str, Kind] = {}
@@ -57,7 +61,8 @@ class Model:
         floats = [name for name, kind in kinds.items() if not kind.discrete]
         if not floats:
             refuse(f"The model needs at least one array of real numbers and has {len(kinds)} arrays without any.")
-        return cls(kinds, values, floats, [name for name in kinds if name not in floats])
+        counts, apart = [name for name, kind in kinds.items() if kind.discrete], statistics_among(floats, statistics)
+        return cls(kinds, values, [name for name in floats if name not in apart], counts, apart)
 
 
 @final
@@ -136,15 +141,15 @@ def result_of(model: Model, update: Mapping[str, Array], *, differences: bool) -
     ----------
     model : Model
     update : mapping
-        The aggregated difference of each array, flat; of counters, their next values.
+        The aggregated difference of each array, flat; of counters and statistics, their next values.
     differences : bool
         Whether FLARE adds the result to the model.
     """
-    found = {}
+    found, learnt = {}, set(model.floats)
     for name, kind in model.kinds.items():
         flat = update[name]
         if not kind.discrete:
-            if not differences:
+            if not differences and name in learnt:
                 flat = recast(model.values[name].reshape(-1), flat.dtype) + flat
             flat = recast(flat, kind.dtype)
             if not np.isfinite(recast(flat, _DOUBLE if kind.dtype == _DOUBLE else _SINGLE)).all():

@@ -1,6 +1,7 @@
 """Flower's arrays, read in place and written without a second copy."""
 
 import io
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,6 +11,7 @@ from flwr.app import Array, ArrayRecord
 
 from mixtailor._checks import refuse
 from mixtailor._types import Array as Values
+from mixtailor.engines.statistics import statistics_among
 from mixtailor.intake.layout import named
 from mixtailor.storage.files.formats import Header, npy_header
 from mixtailor.storage.kinds import Unfit
@@ -79,16 +81,19 @@ class Model:
         The entries of each array, in place.
     floats, counts : list of str
         The arrays of real numbers, which rules work on, and those of whole numbers and truth values.
+    statistics : list of str
+        Arrays of real numbers that no rule works on. They are among neither of both.
     """
 
     record: ArrayRecord
     arrays: dict[str, Values]
     floats: list[str]
     counts: list[str]
+    statistics: list[str]
 
     @classmethod
-    def of(cls, record: ArrayRecord) -> "Model":
-        """The model in a record; one that is no model is the caller's mistake."""
+    def of(cls, record: ArrayRecord, statistics: Collection[str] = ()) -> "Model":
+        """The model in a record; one that is no model is the caller's mistake. `statistics` are names of them."""
         arrays: dict[str, Values] = {}
         for name, array in record.items():
             try:
@@ -101,7 +106,8 @@ class Model:
         for name in floats:
             if not np.isfinite(arrays[name]).all():
                 refuse(f"The model needs finite entries, and {named((name,))} holds NaN or infinity.")
-        return cls(record, arrays, floats, [name for name in arrays if name not in floats])
+        counts, apart = [name for name in arrays if name not in floats], statistics_among(floats, statistics)
+        return cls(record, arrays, [name for name in floats if name not in apart], counts, apart)
 
     def with_values(self, values: dict[str, Any]) -> ArrayRecord:
         """A record of these entries, in the order, types and shapes of the model."""

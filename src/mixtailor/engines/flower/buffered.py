@@ -11,14 +11,17 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 
 from mixtailor._checks import check_count, check_positive, refuse
+from mixtailor._types import Array as Values
 from mixtailor.engines.claims import MOST_EXAMPLES
 from mixtailor.engines.flower.arrays import Model, shown
 from mixtailor.engines.flower.optimizers import Momentum, ServerOptimizer, Stepper
 from mixtailor.engines.flower.refusals import refuse_seeds
 from mixtailor.engines.flower.replies import Claims, collect
 from mixtailor.engines.rehearsal import rehearse, why_skipped
+from mixtailor.engines.statistics import STATISTICS, by_order, check_statistics, from_order
 from mixtailor.memory.inbox import Fresh, Inbox, Kept, RefusedError
 from mixtailor.rules.aggregation import Aggregation
+from mixtailor.storage.kinds import Unfit
 
 __all__ = ["BufferedServer", "Steps"]
 
@@ -66,6 +69,10 @@ class BufferedServer:
         The server's, 1 and 0 by default.
     server_optimizer : ServerOptimizer, optional
         In the place of both.
+    statistics : collection of str
+        Arrays that clients measure and do not learn, by the last part of their names; those of BatchNorm by default.
+        The next one is the lower median of what clients sent: sums of differences to older models can make a variance
+        negative.
     ttl : float
         Seconds after which a client that did not reply is asked again, or one whose reply to the newest model was of no
         use: a client that fails at once must not be sent the model again and again.
@@ -94,12 +101,14 @@ class BufferedServer:
     learning_rate: float = field(default=1.0, kw_only=True)
     momentum: float = field(default=0.0, kw_only=True)
     server_optimizer: ServerOptimizer | None = field(default=None, kw_only=True)
+    statistics: Collection[str] = field(default=STATISTICS, kw_only=True)
     ttl: float = field(default=600.0, kw_only=True)
     poll: float = field(default=0.2, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.sends not in ("models", "updates"):
             refuse(f'BufferedServer needs sends="models" or "updates" and got {self.sends!r}.')
+        check_statistics("BufferedServer", self.statistics)
         check_positive("BufferedServer", "ttl", self.ttl)
         check_positive("BufferedServer", "poll", self.poll)
         self._steps = Stepper(
@@ -138,7 +147,9 @@ class BufferedServer:
         config = train_config or ConfigRecord()
         refuse_seeds(config, "the configuration that clients are sent", ())
         begun, last = time.monotonic(), self.inbox.version + steps
-        models = {self.inbox.version: Model.of(initial_arrays)}  # those that clients compute on, and the newest
+        models = {
+            self.inbox.version: Model.of(initial_arrays, self.statistics)
+        }  # those that clients compute on, and the newest
         self._rehearse(models[self.inbox.version])
         asked: dict[str, Message] = {}
         failed: dict[int, tuple[int, float]] = {}  # at which version, and when, a client's reply was of no use
@@ -199,14 +210,22 @@ class BufferedServer:
                     sent = np.asarray(row[name], own.dtype)
                     row[name] = sent - own if self.sends == "models" else sent
             try:
+                row.update({name: self._statistic(row[name], model, name) for name in model.statistics})
                 self.inbox.put(node, row, version=version)
-            except RefusedError as error:
+            except (RefusedError, Unfit) as error:
                 reason = str(error)
         if not reason and 0 in found.rows:
             return True
         faults[str(node)] = faults.get(str(node), 0) + 1
         _log.warning("Version %d: the reply of node %d is left out: %s", version, node, shown(reason or "no reply"))
         return False
+
+    def _statistic(self, sent: Values, model: Model, name: str) -> Values:
+        own = model.arrays[name]
+        dtype = np.float64 if own.dtype.itemsize > 4 else np.float32
+        with np.errstate(all="ignore"):  # looked for there
+            values = np.asarray(sent, dtype) if self.sends == "models" else np.asarray(sent, dtype) + own.astype(dtype)
+            return by_order(np.asarray(values, own.dtype).astype(dtype), name)
 
     def _stepped(self, result: Aggregation, models: dict[int, Model]) -> dict[str, Any]:
         """The next model, and what is known of the step. Without a finite one, the model stays as it was."""
@@ -215,13 +234,14 @@ class BufferedServer:
         record, why = model.record, why_skipped(result, "clients")
         if not why:
             update = {name: np.asarray(values).reshape(-1) for name, values in result.update.items()}
+            update.update({name: from_order(update[name]) for name in model.statistics})
             if self._steps.stepped(model, update):
                 record = model.with_values(update)
             else:
                 why = "the next one would not be finite."
         if why:
             _log.warning("Version %d: the model stays as it was: %s", version, why)
-        models[version] = Model.of(record)
+        models[version] = Model.of(record, self.statistics)
         for found in result.quarantined:
             _log.warning("Version %d: node %s is quarantined: %s", version, found.worker, found.reason)
         return {

@@ -1,6 +1,7 @@
 """Server optimisers: what is done with the aggregated difference of a round."""
 
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import final
 
@@ -9,6 +10,7 @@ import numpy as np
 from mixtailor._checks import check_fraction, check_positive, refuse
 from mixtailor._types import Array as Values
 from mixtailor.engines.flower.arrays import Model
+from mixtailor.engines.statistics import STATISTICS, statistics_among
 
 __all__ = ["Adagrad", "Adam", "Momentum", "ServerOptimizer", "Stepper", "Yogi"]
 
@@ -205,10 +207,14 @@ class Adagrad(_Adaptive):
 
 @final
 class Stepper:
-    """A model's steps by one optimiser, and what it remembers between them."""
+    """A model's steps by one optimiser, and what it remembers between them.
 
-    def __init__(self, optimizer: ServerOptimizer) -> None:
-        self.optimizer = optimizer
+    Running statistics, known by their names, are moved by the difference itself: a step that is longer can make a
+    variance negative.
+    """
+
+    def __init__(self, optimizer: ServerOptimizer, statistics: Collection[str] = STATISTICS) -> None:
+        self.optimizer, self.statistics = optimizer, statistics
         self.forget()
 
     def forget(self) -> None:
@@ -222,14 +228,16 @@ class Stepper:
         Then nothing is remembered: one round must not leave moments that stop all later ones.
         """
         moments: dict[str, Moments] = {}
+        measured = set(statistics_among(model.floats, self.statistics))
         with np.errstate(all="ignore"):  # looked for below
             for name in model.floats:
                 difference = result[name]
                 # Half precision has no squares of small differences.
-                if difference.dtype.itemsize < 4 and not isinstance(self.optimizer, Momentum):
+                optimizer = Momentum() if name in measured else self.optimizer
+                if difference.dtype.itemsize < 4 and not isinstance(optimizer, Momentum):
                     difference = difference.astype(np.float32)
-                before = self.moments.get(name) or (np.zeros_like(difference),) * self.optimizer.memory
-                step, after = self.optimizer.step(difference, before, self.count + 1)
+                before = self.moments.get(name) or (np.zeros_like(difference),) * optimizer.memory
+                step, after = optimizer.step(difference, before, self.count + 1)
                 step += model.arrays[name].reshape(-1)
                 step = step.astype(model.arrays[name].dtype, copy=False)
                 if not all(np.isfinite(values).all() for values in (step, *after)):

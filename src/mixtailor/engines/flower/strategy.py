@@ -19,6 +19,7 @@ from mixtailor.engines.flower.refusals import refuse_mixing, refuse_older, refus
 from mixtailor.engines.flower.replies import Claims, Collected, by_client, check_reference, collect, readable
 from mixtailor.engines.flower.sampling import warn_of_sampling
 from mixtailor.engines.rehearsal import rehearse
+from mixtailor.engines.statistics import STATISTICS, check_statistics
 from mixtailor.mixing import MixTailor
 from mixtailor.mixing.entropy import SeededEntropy
 from mixtailor.mixing.mixtailor import warn_not_robust
@@ -57,6 +58,10 @@ class RobustStrategy(FedAvg):
         The server's :math:`\eta` and :math:`\mu`; 1 and 0 by default.
     server_optimizer : ServerOptimizer, optional
         `Adam`, `Yogi` or `Adagrad` in the place of `learning_rate` and `momentum`, as FedOpt has them.
+    statistics : collection of str
+        Arrays that clients measure and do not learn, by the last part of their names; those of BatchNorm by default.
+        They move by the rule's result itself, whatever the server's optimiser: a longer step can make a variance
+        negative.
     dropouts : int
         How many clients of a round may fall silent or send an error without counting among the f.
     byzantine : int, optional
@@ -112,6 +117,7 @@ class RobustStrategy(FedAvg):
         learning_rate: float = 1.0,
         momentum: float = 0.0,
         server_optimizer: ServerOptimizer | None = None,
+        statistics: Collection[str] = STATISTICS,
         dropouts: int = 0,
         byzantine: int | None = None,
         examples_cap: float | None = None,
@@ -129,6 +135,7 @@ class RobustStrategy(FedAvg):
         check_fraction(name, "momentum", momentum)
         check_count(name, "dropouts", dropouts, 0)
         check_positive(name, "most_examples", most_examples)
+        check_statistics(name, statistics)
         if byzantine is not None:
             check_count(name, "byzantine", byzantine, 0)
         if server_optimizer is not None and not isinstance(server_optimizer, ServerOptimizer):
@@ -158,7 +165,8 @@ class RobustStrategy(FedAvg):
         metrics = {"train_metrics_aggr_fn": medians, "evaluate_metrics_aggr_fn": medians}
         super().__init__(**{**waits, **metrics, **options})
         self.sends = sends
-        self.steps = Stepper(server_optimizer or Momentum(learning_rate=learning_rate, momentum=momentum))
+        optimizer = server_optimizer or Momentum(learning_rate=learning_rate, momentum=momentum)
+        self.steps = Stepper(optimizer, statistics)
         self.dropouts, self.byzantine, self.reference, self.tracker = dropouts, byzantine, reference, tracker
         self.claims = Claims(self.weighted_by_key, examples_cap, most_examples)
         self.public_seeds = frozenset(public_seeds)
@@ -166,7 +174,7 @@ class RobustStrategy(FedAvg):
         self._asked: list[Message] = []
         self._evaluated: list[Message] = []
         self._warned: set[tuple[int, int]] = set()
-        self._rehearsed: set[int] = set()
+        self._rehearsed: set[tuple[int, int]] = set()
         refuse_seeds(run_config or {}, "run_config", self.public_seeds)
         for part in walk(self.rule):
             if isinstance(part, MixTailor) and part.audit is not None:
@@ -218,10 +226,10 @@ class RobustStrategy(FedAvg):
         if wanted < len(connected) and (len(connected), wanted) not in self._warned:
             self._warned.add((len(connected), wanted))
             warn_of_sampling(self.rule, self.byzantine, len(connected), wanted)
-        if wanted not in self._rehearsed:
-            d = sum(model.arrays[name].size for name in model.floats)
+        d = sum(model.arrays[name].size for name in model.floats)
+        if (wanted, d) not in self._rehearsed:
             rehearse(self.rule, wanted, d, reference=self.reference is not None, cap=self.claims.cap)
-            self._rehearsed.add(wanted)
+            self._rehearsed.add((wanted, d))
         config["server-round"] = server_round
         for trail in trails_of(self.rule):
             trail.expect(str(node) for node in nodes)

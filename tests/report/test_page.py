@@ -94,7 +94,7 @@ def test_unfinished_experiments_have_a_page(folder: Path, tmp_path: Path) -> Non
     (homes[0] / "error.txt").write_text("ValueError: out of paper")
     (homes[1] / "summary.json").unlink()
     text = write(copy).read_text(encoding="utf-8")
-    assert "ValueError: out of paper" in text and "1 runs unfinished, 1 missing" in text
+    assert "ValueError: out of paper" in text and "1 run unfinished, 1 missing" in text
 
 
 def test_an_experiment_without_runs_has_a_page(tmp_path: Path) -> None:

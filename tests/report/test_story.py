@@ -10,6 +10,7 @@ from mixtailor.experiments import Result, Results
 from mixtailor.experiments.worst import groups
 from mixtailor.report import write
 from mixtailor.report.looks import COLOURS, contrast, looks
+from mixtailor.report.sights import _accounts
 from mixtailor.report.story import byzantine_choices, story
 from mixtailor.report.summary import settled, summary
 from mixtailor.report.terms import TERMS, explained
@@ -110,6 +111,27 @@ def test_a_run_under_way_does_not_count_beside_a_complete_seed() -> None:
     assert group.mean("Krum", "strong") == 90.0
     (alone,) = groups(settled(Results({}, [early], [])))
     assert alone.mean("Krum", "strong") == 30.0
+
+
+def test_a_run_under_way_has_not_ended() -> None:
+    """Its sentence says how far it is, and it is not compared with the reference, which may be farther."""
+    reference, krum, _ = runs()
+    early = replace(krum, records=krum.records[:1], complete=False)
+    (part,) = story(Results({}, [reference, early], []))
+    assert part["rules"][0]["text"] == (
+        "Krum chose a Byzantine worker in 80 % of its rounds and had 18.0 % accuracy after 5 of 10 rounds."
+    )
+    assert any("ended at 95.0 %" in text for text in part["text"])
+    (part,) = story(Results({}, [replace(reference, complete=False), early], []))
+    assert not any("ended" in text for text in part["text"])
+
+
+@pytest.mark.parametrize(("byzantine", "lead"), [((1.6, 1.8), "stands out"), ((1.1, 9.0), "hides among")])
+def test_an_attack_hides_where_an_honest_worker_is_as_far(byzantine: tuple[float, float], lead: str) -> None:
+    distances = {True: byzantine, False: (0.9, 1.0, 1.2)}
+    workers = [{"distance": far, "lied": lied} for lied, own in distances.items() for far in own]
+    chart = {"short": "strong", "accounts": [{"rule": "Krum", "workers": workers}]}
+    assert _accounts([chart]).startswith(f"The attack {lead}")
 
 
 def test_curves_without_draws_claim_none() -> None:

@@ -89,9 +89,8 @@ def _accounts(charts: list[dict[str, Any]]) -> str:
             sides = [[item["distance"] for item in known if item["lied"] is lied] for lied in (True, False)]
             if all(sides):
                 byzantine, honest = map(fmean, sides)
-                lead = (
-                    "The attack hides among the honest updates" if byzantine < 2 * honest else "The attack stands out"
-                )
+                hidden = min(sides[0]) <= max(sides[1])  # by its distance, a Byzantine worker could be an honest one
+                lead = "The attack hides among the honest updates" if hidden else "The attack stands out"
                 return (
                     f"{lead}: with {account['rule']} ({chart['short']}), Byzantine updates were at {byzantine:.2g} on "
                     f"average and honest ones at {honest:.2g}."

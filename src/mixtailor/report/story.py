@@ -160,7 +160,7 @@ def _name(given: Any) -> str:
 
 def _reference(cases: Sequence[WorstCase], group: Group, runs: Sequence[Result]) -> list[str]:
     own = _omniscient(cases, runs)
-    if own is None:
+    if own is None or not all(run.complete for run in _of(runs, own.rule)):
         return []
     where = " in its worst case" if len(group.attacks) > 1 else ""
     return [
@@ -176,8 +176,8 @@ def _omniscient(cases: Sequence[WorstCase], runs: Sequence[Result]) -> WorstCase
 def _rule_sentence(case: WorstCase, cases: Sequence[WorstCase], group: Group, runs: Sequence[Result]) -> str:
     own = [run for run in _of(runs, case.rule) if _attack_name(run, group) == case.attack]
     who = f"{case.rule}: its worst case is {case.attack}. It" if len(group.attacks) > 1 else case.rule
-    ended = f"ended at {case.accuracy:.1f} % accuracy"
-    reference = _omniscient(cases, runs)
+    ended = _ended(case, own)
+    reference = _omniscient(cases, runs) if all(run.complete for run in own) else None
     if reference is not None and (best := group.mean(reference.rule, case.attack)) is not None:
         less = best - case.accuracy
         ended += f", {abs(less):.1f} points {'below' if less > 0 else 'above'} omniscient"
@@ -190,6 +190,15 @@ def _rule_sentence(case: WorstCase, cases: Sequence[WorstCase], group: Group, ru
     if one:
         return f"{who} chose a Byzantine worker in {100 * share:.0f} % of its rounds and {ended}."
     return f"{who} {ended}; {100 * share:.0f} % of the updates that it chose were Byzantine."
+
+
+def _ended(case: WorstCase, own: Sequence[Result]) -> str:
+    """Where a rule ended; of runs that are under way or were stopped, how far they are."""
+    unfinished = [run for run in own if not run.complete]
+    if not unfinished:
+        return f"ended at {case.accuracy:.1f} % accuracy"
+    done, rounds = min((run.records[-1]["round"], int(run.config["rounds"])) for run in unfinished)
+    return f"had {case.accuracy:.1f} % accuracy after {done:,} of {rounds:,} rounds"
 
 
 def _draws(runs: Sequence[Result]) -> str:

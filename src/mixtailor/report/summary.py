@@ -97,7 +97,7 @@ def caption(results: Results, runs: Sequence[Result] | None = None) -> str:
     unfinished, panels = sum(not run.complete for run in own), {run.panel for run in own}
     missing = sum(runs is None or entry["panel"] in panels for entry in results.missing)
     if "scale" in results.index and (unfinished or missing):
-        parts.append(f"{unfinished} runs unfinished, {missing} missing")
+        parts.append(f"{unfinished} run{'s' if unfinished != 1 else ''} unfinished, {missing} missing")
     return ", ".join(parts)
 
 

@@ -66,11 +66,14 @@ def explained(text: str, seen: set[str] | None = None) -> Markup:
     'a &lt;b&gt; rule'
     >>> "aria-describedby" in explained("Two workers are Byzantine.")
     True
+    >>> str(explained("at 90 %", {"accuracy"}))
+    'at 90\\xa0%'
     >>> str(explained("all updates: sent")).endswith("updates</button>:</span> sent")
     True
     """
     from markupsafe import Markup, escape
 
+    text = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)  # the sign would begin a line of its own
     seen = set() if seen is None else seen
     made, last = Markup(""), 0
     for match in _PATTERN.finditer(text):

@@ -118,7 +118,7 @@ def _labels(item: Any) -> Any:
 
 def _is_bfloat16(dtype: "np.dtype[Any]") -> bool:
     """Whether this is the bfloat16 that other libraries (ml_dtypes, and with it jax) add to numpy's types."""
-    return dtype.name == "bfloat16"
+    return dtype.isbuiltin == 2 and dtype.name == "bfloat16"  # 2: added to numpy; to make a name takes long
 
 
 def _as_bits(array: Array) -> Array:

@@ -29,8 +29,8 @@ class Matrix(Rows):
     in_place = True
 
     def __init__(self, rows: Sequence[Array] | Array, addresses: Integers | None = None) -> None:
-        self.n, self.d = len(rows), len(rows[0])
-        self.dtype, self.space = rows[0].dtype, NUMBA
+        first = rows[0]
+        self.n, self.d, self.dtype, self.space = len(rows), len(first), first.dtype, NUMBA
         self.single = self.dtype.itemsize == 4
         self.rows, self._like = rows, LIKE[self.dtype]
         if addresses is None:

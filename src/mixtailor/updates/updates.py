@@ -1,7 +1,6 @@
 """`Updates`: n updates as a rule sees them, that is, as the few numbers between them that a rule decides from."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, SupportsBytes, TypeAlias, TypeVar, final, overload
 
 import numpy as np
@@ -91,8 +90,7 @@ class Updates:
             source = reader
             if reader.arrival.base:
                 source, places = Mixed.differences(reader), np.arange(reader.n - 1)
-        if basis is not None:
-            self.basis = basis
+        self._basis = basis
         self.reader, self.space, self.source, self.call = reader, reader.space, source, call
         self.n, self.d, self.received = source.n, reader.storage.d, reader.received
         self._places, self._weights = places, weights  # rows of the basis, or weights on them; both None: all of them
@@ -121,15 +119,18 @@ class Updates:
         array([0., 1., 0.])
         """
         updates = cls.of(Unseen(numbers.n), call)
-        updates.basis = Basis(updates.reader, updates.reader, numbers=numbers)
+        updates._basis = Basis(updates.reader, updates.reader, numbers=numbers)
         return updates
 
     # What this view is made of.
 
-    @cached_property
+    @property
     def basis(self) -> Basis:
         """The rows that these are combinations of. Made on first use: columnwise rules need none."""
-        return Basis(self.reader, self.reader, base=self.reader.n - 1 if self.reader.arrival.base else None)
+        if self._basis is None:
+            base = self.reader.n - 1 if self.reader.arrival.base else None
+            self._basis = Basis(self.reader, self.reader, base=base)
+        return self._basis
 
     @property
     def weights(self) -> Floats:

@@ -32,6 +32,7 @@ SETTINGS: dict[str, Setting] = {
     "mnist": (2, 24, 0.02, 32, 300),
     "cifar10": (4, 24, 0.01, 32, 400),
 }
+OTHER: Setting = (1, 32, 0.05, 16, 200)  # data of your own, each column scaled to deviation 1
 
 
 def changed(settings: Setting, options: argparse.Namespace) -> Setting:
@@ -260,21 +261,23 @@ class Trainings:
     """All attacks and seeds under one recipe: perceptrons with one hidden layer, n workers, b of them Byzantine."""
 
     def __init__(self, data: str, attacks: Sequence[Any], seeds: Sequence[int], options: argparse.Namespace):
-        side, self.hidden, rate, self.batch, self.rounds = changed(SETTINGS[data], options)
+        side, self.hidden, rate, self.batch, self.rounds = changed(SETTINGS.get(data, OTHER), options)
         loaded = load(data)
         loaded = loaded.pooled(side) if side > 1 else loaded
         parts = (loaded.train_inputs, loaded.train_labels, loaded.test_inputs, loaded.test_labels)
         inputs, self.labels, tested, truth = (np.asarray(part) for part in parts)
         flat = [part.reshape(len(part), -1).astype(np.float32) / loaded.unit for part in (inputs, tested[:3000])]
-        if side > 1:
-            middle, spread = flat[0].mean(), flat[0].std()
+        if side > 1 or data not in SETTINGS:
+            axis = None if data in SETTINGS else 0
+            middle, spread = flat[0].mean(axis), np.maximum(flat[0].std(axis), 1e-6)
             flat = [(part - middle) / spread for part in flat]
         self.inputs, self.tested, self.truth = flat[0], flat[1], truth[:3000]
         self.attacks, self.seeds, self.n, self.b = attacks, seeds, options.n, options.byzantine
         self.at_workers, self.identities = options.momentum == "worker", options.identities
         self.rate = rate * (10 if self.at_workers else 1)
         width = self.inputs.shape[1]
-        self.cuts = np.cumsum([width * self.hidden, self.hidden, self.hidden * 10, 10])
+        self.classes = loaded.classes
+        self.cuts = np.cumsum([width * self.hidden, self.hidden, self.hidden * self.classes, self.classes])
         self.d = int(self.cuts[-1])
         self.parts = [_parts(self.labels, self.n, seed, options.partition) for seed in seeds]
 
@@ -289,7 +292,7 @@ class Trainings:
         weights = np.zeros((*lead, self.d), np.float32)
         for place, stream in enumerate(streams):
             weights[:, place, : self.cuts[0]] = stream.normal(size=self.cuts[0]) / np.sqrt(width)
-            second = stream.normal(size=self.hidden * 10) / np.sqrt(self.hidden)
+            second = stream.normal(size=self.hidden * self.classes) / np.sqrt(self.hidden)
             weights[:, place, self.cuts[1] : self.cuts[2]] = second
         byzantine, honest = self._cast(streams)
         states: list[dict[str, Any]] = [{} for _ in self.attacks]
@@ -328,7 +331,10 @@ class Trainings:
 
     def _layers(self, flat: Array) -> tuple[Array, Array, Array, Array]:
         first, one, second, two = np.split(flat, self.cuts[:-1], axis=-1)
-        shaped = first.reshape(*first.shape[:-1], -1, self.hidden), second.reshape(*second.shape[:-1], self.hidden, 10)
+        shaped = (
+            first.reshape(*first.shape[:-1], -1, self.hidden),
+            second.reshape(*second.shape[:-1], self.hidden, self.classes),
+        )
         return shaped[0], one[..., None, :], shaped[1], two[..., None, :]
 
     def _scores(self, weights: Array, inputs: Array) -> tuple[Array, Array]:
@@ -345,10 +351,10 @@ class Trainings:
         inputs, labels = self.inputs[np.array(drawn)], self.labels[np.array(drawn)]
         hidden, scores = self._scores(weights, inputs.reshape(1, lead[1], n * size, -1))
         scores = np.exp(scores - scores.max(-1, keepdims=True))
-        off = (scores / scores.sum(-1, keepdims=True)).reshape(*lead, n, size, 10)
-        off = (off - (np.arange(10) == labels[None, ..., None])) / np.float32(size)
+        off = (scores / scores.sum(-1, keepdims=True)).reshape(*lead, n, size, self.classes)
+        off = (off - (np.arange(self.classes) == labels[None, ..., None])) / np.float32(size)
         second = self._layers(weights)[2]
-        back = np.matmul(off.reshape(*lead, n * size, 10), second.swapaxes(-1, -2)) * (hidden > 0.0)
+        back = np.matmul(off.reshape(*lead, n * size, self.classes), second.swapaxes(-1, -2)) * (hidden > 0.0)
         back, hidden = back.reshape(*lead, n, size, -1), hidden.reshape(*lead, n, size, -1)
         pieces = (
             np.matmul(inputs[None].swapaxes(-1, -2), back).reshape(*lead, n, -1),
@@ -367,7 +373,7 @@ def _parts(labels: Array, n: int, seed: int, partition: str) -> list[Array]:
         chunks = np.array_split(np.argsort(labels, kind="stable"), n)
         return [chunks[place] for place in random.permutation(n)]
     parts: list[list[int]] = [[] for _ in range(n)]
-    for kind in range(10):
+    for kind in range(int(labels.max()) + 1):
         those = random.permutation(np.flatnonzero(labels == kind))
         shares = np.cumsum(random.dirichlet([float(partition)] * n))[:-1]
         for part, chunk in zip(parts, np.split(those, (shares * len(those)).astype(int)), strict=True):
@@ -377,7 +383,7 @@ def _parts(labels: Array, n: int, seed: int, partition: str) -> list[Array]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
-    parser.add_argument("data", choices=SETTINGS)
+    parser.add_argument("data", help="digits, mnist, cifar10, or data of your own: a csv or npz file")
     parser.add_argument("--f", type=int, default=4, help="the f that the recipe is given")
     parser.add_argument("--byzantine", type=int, help="how many there are; f by default")
     parser.add_argument("--n", type=int, default=12)

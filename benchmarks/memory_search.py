@@ -1,6 +1,7 @@
 """A search for the attack that harms the recommended recipe most: schedule, sizes, directions, disguise and splitting.
 
-``python -m benchmarks.memory_search digits --f 4 --momentum server --generations 12`` needs ``pip install cmaes``. Each
+``python -m benchmarks.memory_search digits --f 4 --momentum server --generations 12`` needs ``pip install cmaes``, and
+``--family resonance`` searches among pushes along the curvature of the loss, the strongest attacks that we know. Each
 candidate is a training under `benchmarks.memory`, a generation is one batch of them, and the value is the mean accuracy
 over the seeds. The best found is then tried on neighbouring variants of the recipe: attacks found against one variant
 have harmed others more than what a search against those found.
@@ -14,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.memory import SETTINGS, Array, Trainings, recipes
-from benchmarks.memory_attacks import Attack, running_mean
+from benchmarks.memory_attacks import Attack, resonance, running_mean, unrelated_resonance
 
-__all__ = ["PARAMETERS", "planned"]
+__all__ = ["FAMILIES", "PARAMETERS", "RESONANCE", "planned", "resonant"]
 
 # Name, least, most. A search moves in the unit cube.
 PARAMETERS = (
@@ -31,14 +32,47 @@ PARAMETERS = (
     ("groups", 0.0, 1.0),  # above 0.5, half of the workers are half a cycle late
     ("split", 0.0, 1.0),  # the share of coordinates that only one worker pushes
 )
+RESONANCE = (
+    ("size", 0.0, 3.0),  # of the push, in lengths of an honest deviation
+    ("share", 0.0, 3.0),  # of the honest variance that the noise has
+    ("against", -0.5, 1.5),  # the present mean, as a part of the push
+    ("unrelated", 0.0, 1.0),  # above 0.5, the updates are orthogonal to each other
+    ("kept", 0.9, 2.3),  # deviations that stand for the curvature, as a power of ten
+    ("period", 0.3, 2.3),
+    ("duty", 0.1, 1.0),
+    ("payback", -1.0, 0.5),
+    ("start", 0.0, 0.9),
+)
+
+
+def valued(parameters: Sequence[tuple[str, float, float]], unit: Sequence[float]) -> dict[str, float]:
+    """The parameters of a point in the unit cube."""
+    pairs = zip(parameters, unit, strict=True)
+    return {name: low + (high - low) * float(min(1.0, max(0.0, place))) for (name, low, high), place in pairs}
+
+
+def resonant(unit: Sequence[float]) -> Attack:
+    """The resonance of a point in the unit cube. Before its start, the workers send pushes of size zero."""
+    value = valued(RESONANCE, unit)
+    kind = unrelated_resonance if value["unrelated"] > 0.5 else resonance
+    none, rest, push = (
+        kind(size * value["size"], value["share"], value["against"], int(10 ** value["kept"]))
+        for size in (0.0, value["payback"], 1.0)
+    )
+    period = max(2, int(10 ** value["period"]))
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        if round < value["start"] * rounds:
+            return none(honest, b, round, rounds, state, random)
+        chosen = push if round % period < max(1, int(value["duty"] * period)) else rest
+        return chosen(honest, b, round, rounds, state, random)
+
+    return attack
 
 
 def planned(unit: Sequence[float]) -> Attack:
     """The attack of a point in the unit cube."""
-    value = {
-        name: low + (high - low) * float(min(1.0, max(0.0, place)))
-        for (name, low, high), place in zip(PARAMETERS, unit, strict=True)
-    }
+    value = valued(PARAMETERS, unit)
 
     def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
         mean, spread = honest.mean(1), honest.std(1)
@@ -64,10 +98,7 @@ def planned(unit: Sequence[float]) -> Attack:
     return attack
 
 
-def described(unit: Sequence[float]) -> dict[str, float]:
-    """The parameters of a point, for people."""
-    pairs = zip(PARAMETERS, unit, strict=True)
-    return {name: round(low + (high - low) * min(1.0, max(0.0, float(x))), 3) for (name, low, high), x in pairs}
+FAMILIES = {"schedule": (PARAMETERS, planned), "resonance": (RESONANCE, resonant)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory_search", description=__doc__)
     parser.add_argument("data", choices=SETTINGS)
+    parser.add_argument("--family", choices=FAMILIES, default="schedule")
     parser.add_argument("--f", type=int, default=4)
     parser.add_argument("--n", type=int, default=12)
     parser.add_argument("--momentum", choices=("worker", "server"), default="server")
@@ -85,14 +117,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2, help="for the search; as many others check what it found")
     options = parser.parse_args(arguments)
     options.byzantine, options.identities, options.partition = options.f, 0, "iid"
+    parameters, made = FAMILIES[options.family]
 
     def values(points: Sequence[Array], name: str, seeds: range) -> Array:
-        trainings = Trainings(options.data, [planned(point) for point in points], seeds, options)
+        trainings = Trainings(options.data, [made(point.tolist()) for point in points], seeds, options)
         return trainings.run(recipes(options.f, trainings.d)[name]).mean(1)
 
     searched, checked = range(options.seeds), range(options.seeds, 2 * options.seeds)
-    bounds = np.tile([0.0, 1.0], (len(PARAMETERS), 1))
-    optimiser = CMA(np.full(len(PARAMETERS), 0.4), 0.25, bounds=bounds, population_size=options.population, seed=1)
+    bounds = np.tile([0.0, 1.0], (len(parameters), 1))
+    optimiser = CMA(np.full(len(parameters), 0.4), 0.25, bounds=bounds, population_size=options.population, seed=1)
     found: list[tuple[float, Array]] = []
     for generation in range(options.generations):
         points = [optimiser.ask() for _ in range(options.population)]
@@ -104,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in (options.against, *options.transfer.split(",")):
         scores = values(best, name, checked)
         print(f"{name}, other seeds: {', '.join(f'{score:.1f}' for score in scores)}", flush=True)
-    print(json.dumps(described(best[0])))
+    print(json.dumps({name: round(value, 3) for name, value in valued(parameters, best[0].tolist()).items()}))
 
 
 if __name__ == "__main__":

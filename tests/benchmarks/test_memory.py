@@ -8,8 +8,9 @@ from memory import naive_baselines
 
 import mixtailor as mt
 from benchmarks import memory
-from benchmarks.memory_attacks import ATTACKS
+from benchmarks.memory_attacks import ATTACKS, resonance
 from benchmarks.memory_baselines import ByzantineSGD, Safeguard
+from benchmarks.memory_search import RESONANCE, resonant
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.view_filter import above_noise
@@ -146,3 +147,35 @@ def test_attacks_that_are_copies_of_the_library(name: str) -> None:
                 alone[seed].observe(result[seed])
             expected = library(honest[seed], 4, state=alone[seed])
             np.testing.assert_allclose(sent[seed], expected, atol=1e-5)
+
+
+def test_a_searched_resonance_starts_pays_back_and_is_the_one_of_the_list() -> None:
+    """With a share of zero there is no noise, so that what is sent is the mean and the push."""
+    honest = np.random.default_rng(0).normal(size=(1, 8, 30)).astype(np.float32)
+    least, most = zip(*((low, high) for _, low, high in RESONANCE), strict=True)
+    given = {"size": 1.5, "kept": 1.7, "period": 0.61, "duty": 0.5, "payback": -1.0, "start": 0.5}
+    point = [
+        (given.get(name, 0.0) - low) / (high - low)
+        for (name, _, _), low, high in zip(RESONANCE, least, most, strict=True)
+    ]
+    searched, plain, state, other = resonant(point), resonance(1.5, 0.0, 0.0), {}, {}
+    random = np.random.default_rng(1)
+    for round in range(8):
+        sent = searched(honest, 3, round, 8, state, random) - honest.mean(1)[:, None]
+        push = plain(honest, 3, round, 8, other, random) - honest.mean(1)[:, None]
+        expected = 0.0 * push if round < 4 else push if round < 6 else -push
+        np.testing.assert_allclose(sent, expected, atol=1e-5)
+        assert np.linalg.norm(push[0, 0]) > 1.0
+
+
+def test_own_data_are_scaled_by_column_and_keep_their_classes(tmp_path, monkeypatch, capsys) -> None:
+    """Three classes, one column a million times as large as the other, which alone tells them apart."""
+    random, path = np.random.default_rng(0), tmp_path / "own.csv"
+    labels = random.integers(3, size=600)
+    columns = np.stack([1e6 * random.normal(size=600), labels + 0.1 * random.normal(size=600)], 1)
+    rows = [f"{one},{two},class {kind}" for (one, two), kind in zip(columns, labels, strict=True)]
+    path.write_text("\n".join(["one,two,label", *rows]))
+    memory.main([str(path), "--f", "2", "--seeds", "1", "--attacks", "ALIE 1", "--recipes", "recommended"])
+    accuracy = re.search(r"recommended: ([\d.]+)", capsys.readouterr().out)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 90.0

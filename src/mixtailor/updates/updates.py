@@ -417,7 +417,7 @@ class Updates:
         own.measure(missing)
         if 2.0 in missing:
             own.measure([p for p in self._known if p != 2.0])
-            self.basis, self._places, self._weights, self._known = own, rows, None, {}
+            self._basis, self._places, self._weights, self._known = own, rows, None, {}
             self.source = source if rows is None else Taken(self.reader, source, rows)
             return
         for p in missing:

@@ -1,7 +1,7 @@
 """Running statistics of a model, such as BatchNorm's: measured by workers, not learnt by steps."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from mixtailor._checks import refuse
 from mixtailor._types import Array
 from mixtailor.storage.kinds import Unfit
 
-__all__ = ["STATISTICS", "by_order", "check_statistics", "from_order", "statistics_among"]
+__all__ = ["STATISTICS", "arrays_by_role", "by_order", "check_statistics", "from_order", "statistics_among"]
 
 # The names that torch and Keras give them, the last part of a parameter's name.
 STATISTICS = ("running_mean", "running_var", "moving_mean", "moving_variance")
@@ -33,6 +33,21 @@ def statistics_among(floats: Sequence[str], names: Collection[str]) -> list[str]
     """
     found = [name for name in floats if re.split(r"[./]", str(name))[-1] in names]
     return found if len(found) < len(floats) else []
+
+
+def arrays_by_role(real: Mapping[str, bool], names: Collection[str]) -> tuple[list[str], list[str], list[str]]:
+    """Arrays that rules work on, those of whole numbers and truth values, and statistics of these names.
+
+    Examples
+    --------
+    >>> arrays_by_role({"0.weight": True, "0.running_var": True, "0.num_batches": False}, STATISTICS)
+    (['0.weight'], ['0.num_batches'], ['0.running_var'])
+    """
+    floats = [name for name, is_real in real.items() if is_real]
+    if not floats:
+        refuse(f"The model needs at least one array of real numbers and has {len(real)} arrays without any.")
+    apart = statistics_among(floats, names)
+    return [name for name in floats if name not in apart], [name for name in real if not real[name]], apart
 
 
 def by_order(values: Array, name: str) -> Array:

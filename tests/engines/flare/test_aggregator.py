@@ -166,6 +166,21 @@ def test_a_site_that_sends_often_does_not_choose_the_kind():
     assert found.params_type == ParamsType.FULL and [one.worker for one in aggregator.last.quarantined] == SITES[:1]
 
 
+@pytest.mark.parametrize(
+    ("rule", "f", "told"), [("Krum", 1, "selected site-"), ("CAF", 1, "without site-4"), ("Mean", 0, "all of them")]
+)
+def test_the_log_names_the_fewer_sites(rule, f, told, monkeypatch):
+    """CAF leaves the far site a hundred thousandth of its weight; the log does not call that selected."""
+    aggregator, lines = RobustAggregator(rule=rule, f=f), []
+    monkeypatch.setattr(aggregator, "info", lines.append)
+    updates = honest()
+    if f:
+        far = {name: values + 40.0 if values.dtype.kind == "f" else values for name, values in trained(3).items()}
+        updates["site-4"] = FLModel(params=far)
+    round_of(aggregator, updates)
+    assert any(told in line for line in lines), lines
+
+
 def test_claims_count_up_to_the_cap(monkeypatch):
     """A site that claims a thousand times what others do has the cap of the weight, and no more."""
     monkeypatch.setattr("mixtailor.mixing.mixtailor._told", set())  # whichever test used the mean before

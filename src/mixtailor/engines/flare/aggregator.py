@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -33,6 +33,8 @@ from mixtailor.rules.base import Rule
 from mixtailor.rules.promises import NEVER, check_tolerates, rows_for
 
 __all__ = ["RobustAggregator", "rule_of"]
+
+_LEAST = 0.01  # of an equal share of the weight: a site with less has no part in the result
 
 
 @final
@@ -235,11 +237,21 @@ class RobustAggregator(ModelAggregator):  # type: ignore[misc]  # nvflare is not
         for place, reason in sorted(found.items()):
             self.warning(f"{names[place]} is quarantined: {reason}")
         if self.last is not None and self.last.update is not None:
-            chosen = self.last.selected
-            selected = "" if chosen is None else ", selected " + listing(names[place] for place in chosen)
-            self.info(f"{self.last.rule!r} on {self.last.n} sites{selected}")
+            self.info(f"{self.last.rule!r} on {self.last.n} sites{self._selected(names)}")
         if isinstance(self._rule, Memory) and (suspects := self._rule.suspects()):
             self.warning(f"Sites that stood out in most of their last rounds: {listing(suspects)}")
+
+    def _selected(self, names: Sequence[str]) -> str:
+        """Which sites have a part in the result, or which have none, whichever are fewer."""
+        if self.last is None or self.last.selected is None:
+            return ""
+        chosen = set(self.last.selected)
+        if self.last.weights is not None:  # what a filter left of a site may be a hundred thousandth
+            chosen = {place for place in chosen if self.last.weights[place] * self.last.n > _LEAST}
+        without = set(range(self.last.n)) - chosen
+        if len(chosen) <= len(without):
+            return ", selected " + listing(names[place] for place in sorted(chosen))
+        return ", without " + listing(names[place] for place in sorted(without)) if without else ", all of them"
 
 
 def rule_of(who: str, rule: object, f: int) -> Rule:

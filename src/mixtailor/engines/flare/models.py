@@ -8,7 +8,7 @@ import numpy as np
 
 from mixtailor._checks import refuse, shown
 from mixtailor._types import Array
-from mixtailor.engines.statistics import statistics_among
+from mixtailor.engines.statistics import arrays_by_role
 from mixtailor.intake.arrays import in_memory, is_array, read, restored
 from mixtailor.intake.layout import named
 from mixtailor.storage import Rows
@@ -58,11 +58,8 @@ class Model:
             except Unfit as error:
                 refuse(f"The FLARE adapter needs a model of arrays by name, and {named((name,))} is {error}.")
             kinds[name], values[name] = kind, in_memory(raw)
-        floats = [name for name, kind in kinds.items() if not kind.discrete]
-        if not floats:
-            refuse(f"The model needs at least one array of real numbers and has {len(kinds)} arrays without any.")
-        counts, apart = [name for name, kind in kinds.items() if kind.discrete], statistics_among(floats, statistics)
-        return cls(kinds, values, [name for name in floats if name not in apart], counts, apart)
+        real = {name: not kind.discrete for name, kind in kinds.items()}
+        return cls(kinds, values, *arrays_by_role(real, statistics))
 
 
 @final

@@ -11,7 +11,7 @@ from flwr.app import Array, ArrayRecord
 
 from mixtailor._checks import refuse
 from mixtailor._types import Array as Values
-from mixtailor.engines.statistics import statistics_among
+from mixtailor.engines.statistics import arrays_by_role
 from mixtailor.intake.layout import named
 from mixtailor.storage.files.formats import Header, npy_header
 from mixtailor.storage.kinds import Unfit
@@ -100,14 +100,12 @@ class Model:
                 arrays[name] = view(array)
             except Unfit as error:
                 refuse(f"The model needs arrays of numbers, and {named((name,))} is {error}.")
-        floats = [name for name, values in arrays.items() if values.dtype.kind == "f"]
-        if not floats:
-            refuse(f"The model needs at least one array of real numbers and has {len(arrays)} arrays without any.")
-        for name in floats:
+        real = {name: values.dtype.kind == "f" for name, values in arrays.items()}
+        floats, counts, apart = arrays_by_role(real, statistics)
+        for name in (*floats, *apart):
             if not np.isfinite(arrays[name]).all():
                 refuse(f"The model needs finite entries, and {named((name,))} holds NaN or infinity.")
-        counts, apart = [name for name in arrays if name not in floats], statistics_among(floats, statistics)
-        return cls(record, arrays, [name for name in floats if name not in apart], counts, apart)
+        return cls(record, arrays, floats, counts, apart)
 
     def with_values(self, values: dict[str, Any]) -> ArrayRecord:
         """A record of these entries, in the order, types and shapes of the model."""

@@ -10,95 +10,11 @@ have harmed others more than what a search against those found.
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from benchmarks.memory import SETTINGS, Array, Trainings, recipes
-from benchmarks.memory_attacks import Attack, resonance, running_mean, unrelated_resonance
-
-__all__ = ["FAMILIES", "PARAMETERS", "RESONANCE", "planned", "resonant"]
-
-# Name, least, most. A search moves in the unit cube.
-PARAMETERS = (
-    ("std", -0.5, 2.0),  # against the standard deviations, as ALIE
-    ("signs", -0.5, 2.0),  # against the signs of the running mean, as Drift
-    ("mean", -0.5, 2.0),  # along the running mean, in lengths of an honest deviation
-    ("disguise", 0.0, 1.0),  # how much of an honest worker's own deviation is kept
-    ("period", 0.3, 2.3),  # rounds of a cycle, as a power of ten
-    ("duty", 0.1, 1.0),  # the share of a cycle with the push
-    ("payback", -1.0, 0.5),  # what is sent in the rest of it, in pushes
-    ("start", 0.0, 0.9),  # as a share of the rounds
-    ("groups", 0.0, 1.0),  # above 0.5, half of the workers are half a cycle late
-    ("split", 0.0, 1.0),  # the share of coordinates that only one worker pushes
-)
-RESONANCE = (
-    ("size", 0.0, 3.0),  # of the push, in lengths of an honest deviation
-    ("share", 0.0, 3.0),  # of the honest variance that the noise has
-    ("against", -0.5, 1.5),  # the present mean, as a part of the push
-    ("unrelated", 0.0, 1.0),  # above 0.5, the updates are orthogonal to each other
-    ("kept", 0.9, 2.3),  # deviations that stand for the curvature, as a power of ten
-    ("period", 0.3, 2.3),
-    ("duty", 0.1, 1.0),
-    ("payback", -1.0, 0.5),
-    ("start", 0.0, 0.9),
-)
-
-
-def valued(parameters: Sequence[tuple[str, float, float]], unit: Sequence[float]) -> dict[str, float]:
-    """The parameters of a point in the unit cube."""
-    pairs = zip(parameters, unit, strict=True)
-    return {name: low + (high - low) * float(min(1.0, max(0.0, place))) for (name, low, high), place in pairs}
-
-
-def resonant(unit: Sequence[float]) -> Attack:
-    """The resonance of a point in the unit cube. Before its start, the workers send pushes of size zero."""
-    value = valued(RESONANCE, unit)
-    kind = unrelated_resonance if value["unrelated"] > 0.5 else resonance
-    none, rest, push = (
-        kind(size * value["size"], value["share"], value["against"], int(10 ** value["kept"]))
-        for size in (0.0, value["payback"], 1.0)
-    )
-    period = max(2, int(10 ** value["period"]))
-
-    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
-        if round < value["start"] * rounds:
-            return none(honest, b, round, rounds, state, random)
-        chosen = push if round % period < max(1, int(value["duty"] * period)) else rest
-        return chosen(honest, b, round, rounds, state, random)
-
-    return attack
-
-
-def planned(unit: Sequence[float]) -> Attack:
-    """The attack of a point in the unit cube."""
-    value = valued(PARAMETERS, unit)
-
-    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
-        mean, spread = honest.mean(1), honest.std(1)
-        running = running_mean(honest, state, 0.9)
-        if "owner" not in state:
-            state["owner"] = random.integers(b, size=honest.shape[-1])
-            state["shared"] = random.random(honest.shape[-1]) >= value["split"]
-        own = honest[:, :b] - mean[:, None]
-        if round < value["start"] * rounds:
-            return np.asarray(honest[:, :b])
-        length = np.sqrt((own.astype(np.float64) ** 2).sum((1, 2)) / b)[:, None]
-        along = running / np.maximum(np.sqrt((running.astype(np.float64) ** 2).sum(-1, keepdims=True)), 1e-30)
-        push = -value["std"] * spread - value["signs"] * spread * np.sign(running) - value["mean"] * length * along
-        period = max(2, int(10 ** value["period"]))
-        sent = mean[:, None] + value["disguise"] * own
-        for worker in range(b):
-            late = period // 2 if value["groups"] > 0.5 and worker % 2 else 0
-            on = (round + late) % period < max(1, int(value["duty"] * period))
-            mask = np.where(state["shared"], 1.0, np.sqrt(b) * (state["owner"] == worker))
-            sent[:, worker] += (1.0 if on else value["payback"]) * push * mask
-        return sent.astype(np.float32)
-
-    return attack
-
-
-FAMILIES = {"schedule": (PARAMETERS, planned), "resonance": (RESONANCE, resonant)}
+from benchmarks.memory_found import FAMILIES, valued
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

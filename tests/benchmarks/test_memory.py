@@ -10,7 +10,7 @@ import mixtailor as mt
 from benchmarks import memory
 from benchmarks.memory_attacks import ATTACKS, resonance
 from benchmarks.memory_baselines import ByzantineSGD, Safeguard
-from benchmarks.memory_search import RESONANCE, resonant
+from benchmarks.memory_found import RESONANCE, resonant
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.view_filter import above_noise
@@ -102,12 +102,12 @@ def test_the_pool_without_a_memory_is_that_of_the_library() -> None:
     assert drawn == {0, 1}
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", memory.ATTACKS)
 def test_attacks_have_their_shape(name: str) -> None:
     honest = np.random.default_rng(2).normal(size=(2, 8, 30)).astype(np.float32)
     state: dict[str, object] = {}
     for round in range(3):
-        sent = ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
+        sent = memory.ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
         assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()
 
 

@@ -13,8 +13,9 @@ from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
 
-MOST_WORKERS = 1 << 16  # 0.8 gigabytes, with the sketches and time scales that are the default
-_TOGETHER = 0.99  # the decay of the running means with random signs
+MOST_WORKERS = 1 << 16  # 1.1 gigabytes, with the sketches and time scales that are the default
+# The decays of the running means with random signs. The second sees sooner who moves together since a while.
+_TOGETHER = (0.99, 0.95)
 _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a running mean
 
 
@@ -22,7 +23,7 @@ _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a runni
 class History:
     """Running means, at several time scales, of how each worker's sketch deviates from the result's.
 
-    One more has signs that are drawn again in each call: the inner products of two of these means are sums over the
+    Two more have signs that are drawn again in each call: the inner products of two workers' means are sums over the
     rounds of the inner products of the deviations, and show who moves with whom.
 
     Parameters
@@ -37,7 +38,7 @@ class History:
 
     def __init__(self, key: int, decays: tuple[float, ...], size: int) -> None:
         self.key, self.decays, self.size = key, decays, size
-        self.means: dict[str, Floats] = {}  # by worker, (time scales and the one with signs, size) in float32
+        self.means: dict[str, Floats] = {}  # by worker, (time scales and those with signs, size) in float32
         self.rounds: dict[str, int] = {}
         self.calls = 0
         self.d: int | None = None  # the coordinates of the updates, once there were some
@@ -67,8 +68,8 @@ class History:
             )
 
     def scales(self) -> Floats:
-        """The decay of each running mean, that with signs last, as factors of (scales, n, size)."""
-        return np.array([*self.decays, _TOGETHER])[:, None, None]
+        """The decay of each running mean, those with signs last, as factors of (scales, n, size)."""
+        return np.array([*self.decays, *_TOGETHER])[:, None, None]
 
     def signs(self, deviations: Floats) -> Floats:
         """The random signs of this call, over the usual length: rounds count alike, however long their updates are."""
@@ -77,13 +78,14 @@ class History:
         bits = np.random.default_rng([self.key, self.calls]).integers(0, 2, self.size).astype(np.float64)
         return (2.0 * bits - 1.0) / unit
 
-    def effective_rounds(self, workers: Sequence[str]) -> float:
-        """Of how many rounds with equal weights the mean with signs has the noise, this call included."""
-        return effective_rounds(_TOGETHER, 1.0 + median(np.array([self.rounds.get(worker, 0) for worker in workers])))
+    def effective_rounds(self, workers: Sequence[str]) -> list[float]:
+        """Of how many rounds with equal weights each mean with signs has the noise, this call included."""
+        rounds = 1.0 + median(np.array([self.rounds.get(worker, 0) for worker in workers]))
+        return [effective_rounds(decay, rounds) for decay in _TOGETHER]
 
     def means_of(self, workers: Sequence[str]) -> Floats:
         """The running means of these workers, (scales, n, size). A worker that is new has deviated by nothing."""
-        none = np.zeros((len(self.decays) + 1, self.size), np.float32)
+        none = np.zeros((len(self.decays) + len(_TOGETHER), self.size), np.float32)
         found = [self.means.get(worker, none) for worker in workers]
         return np.stack(found, axis=1).astype(np.float64)
 
@@ -130,7 +132,7 @@ class History:
                 f"This memory has decays {self.decays} and size {self.size}, and the state is of one with {decays} and "
                 f"{size}. Make a memory like the one that gave the state."
             )
-        shape = (len(workers), len(decays) + 1, size) if workers else (0,)
+        shape = (len(workers), len(decays) + len(_TOGETHER), size) if workers else (0,)
         if means.shape != shape or len(rounds) != len(workers) or not np.isfinite(means).all():
             refuse("The state of a memory is damaged: its numbers do not fit its workers.")
         self.key, self.d, self.calls = key, d, calls
@@ -162,8 +164,10 @@ class Recall:
         self._sketches = self._means = self._signs = self.copies = np.zeros(0)
         self._weights: Floats | None = None
 
-    def views(self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None) -> Floats:
-        """The view of this round, those of all time scales, and that of who moves with whom, V x n x n."""
+    def views(
+        self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """The views of this round and of all time scales, and those of who moves with whom, V x n x n each."""
         self.history.check_length(d)
         self._d = d
         self._names, self._sketches = [self.workers[row] for row in received], sketches
@@ -171,15 +175,17 @@ class Recall:
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
         now = sketches - sketches.mean(axis=0)
         self._signs = self.history.signs(now)
-        *steady, signed = self._moved(now)
+        means = self._moved(now)
         self.copies = copies(now, mass)
-        pairs = together(signed, self.history.effective_rounds(self._names), mass)
-        return np.stack([view_of(now, mass), *(view_of(scale, mass) for scale in steady), pairs])
+        steady, signed = means[: -len(_TOGETHER)], means[-len(_TOGETHER) :]
+        rounds = self.history.effective_rounds(self._names)
+        pairs = [together(mean, count, mass) for mean, count in zip(signed, rounds, strict=True)]
+        return np.stack([view_of(now, mass), *(view_of(mean, mass) for mean in steady)]), np.stack(pairs)
 
     def _moved(self, deviations: Floats) -> Floats:
         """The running means with this call's deviations."""
         scales = self.history.scales()
-        added = np.stack([deviations] * len(self.history.decays) + [self._signs * deviations])
+        added = np.stack([deviations] * len(self.history.decays) + [self._signs * deviations] * len(_TOGETHER))
         return np.asarray(scales * self._means + (1.0 - scales) * added)
 
     def decided(self, weights: Floats) -> None:

@@ -1,0 +1,159 @@
+"""Attacks that `benchmarks.memory_search` found, and the two families that it searches."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.memory_attacks import Array, Attack, resonance, running_mean, unrelated_resonance
+
+__all__ = ["FAMILIES", "FOUND", "PARAMETERS", "RESONANCE", "planned", "resonant", "valued"]
+
+# Name, least, most. A search moves in the unit cube.
+PARAMETERS = (
+    ("std", -0.5, 2.0),  # against the standard deviations, as ALIE
+    ("signs", -0.5, 2.0),  # against the signs of the running mean, as Drift
+    ("mean", -0.5, 2.0),  # along the running mean, in lengths of an honest deviation
+    ("disguise", 0.0, 1.0),  # how much of an honest worker's own deviation is kept
+    ("period", 0.3, 2.3),  # rounds of a cycle, as a power of ten
+    ("duty", 0.1, 1.0),  # the share of a cycle with the push
+    ("payback", -1.0, 0.5),  # what is sent in the rest of it, in pushes
+    ("start", 0.0, 0.9),  # as a share of the rounds
+    ("groups", 0.0, 1.0),  # above 0.5, half of the workers are half a cycle late
+    ("split", 0.0, 1.0),  # the share of coordinates that only one worker pushes
+)
+RESONANCE = (
+    ("size", 0.0, 3.0),  # of the push, in lengths of an honest deviation
+    ("share", 0.0, 3.0),  # of the honest variance that the noise has
+    ("against", -0.5, 1.5),  # the present mean, as a part of the push
+    ("unrelated", 0.0, 1.0),  # above 0.5, the updates are orthogonal to each other
+    ("kept", 0.9, 2.3),  # deviations that stand for the curvature, as a power of ten
+    ("period", 0.3, 2.3),
+    ("duty", 0.1, 1.0),
+    ("payback", -1.0, 0.5),
+    ("start", 0.0, 0.9),
+)
+
+
+def valued(parameters: Sequence[tuple[str, float, float]], unit: Sequence[float]) -> dict[str, float]:
+    """The parameters of a point in the unit cube."""
+    pairs = zip(parameters, unit, strict=True)
+    return {name: low + (high - low) * float(min(1.0, max(0.0, place))) for (name, low, high), place in pairs}
+
+
+def resonant(unit: Sequence[float]) -> Attack:
+    """The resonance of a point in the unit cube. Before its start, the workers send pushes of size zero."""
+    value = valued(RESONANCE, unit)
+    kind = unrelated_resonance if value["unrelated"] > 0.5 else resonance
+    none, rest, push = (
+        kind(size * value["size"], value["share"], value["against"], int(10 ** value["kept"]))
+        for size in (0.0, value["payback"], 1.0)
+    )
+    period = max(2, int(10 ** value["period"]))
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        if round < value["start"] * rounds:
+            return none(honest, b, round, rounds, state, random)
+        chosen = push if round % period < max(1, int(value["duty"] * period)) else rest
+        return chosen(honest, b, round, rounds, state, random)
+
+    return attack
+
+
+def planned(unit: Sequence[float]) -> Attack:
+    """The attack of a point in the unit cube."""
+    value = valued(PARAMETERS, unit)
+
+    def attack(honest: Array, b: int, round: int, rounds: int, state: dict[str, Any], random: Any) -> Array:
+        mean, spread = honest.mean(1), honest.std(1)
+        running = running_mean(honest, state, 0.9)
+        if "owner" not in state:
+            state["owner"] = random.integers(b, size=honest.shape[-1])
+            state["shared"] = random.random(honest.shape[-1]) >= value["split"]
+        own = honest[:, :b] - mean[:, None]
+        if round < value["start"] * rounds:
+            return np.asarray(honest[:, :b])
+        length = np.sqrt((own.astype(np.float64) ** 2).sum((1, 2)) / b)[:, None]
+        along = running / np.maximum(np.sqrt((running.astype(np.float64) ** 2).sum(-1, keepdims=True)), 1e-30)
+        push = -value["std"] * spread - value["signs"] * spread * np.sign(running) - value["mean"] * length * along
+        period = max(2, int(10 ** value["period"]))
+        sent = mean[:, None] + value["disguise"] * own
+        for worker in range(b):
+            late = period // 2 if value["groups"] > 0.5 and worker % 2 else 0
+            on = (round + late) % period < max(1, int(value["duty"] * period))
+            mask = np.where(state["shared"], 1.0, np.sqrt(b) * (state["owner"] == worker))
+            sent[:, worker] += (1.0 if on else value["payback"]) * push * mask
+        return sent.astype(np.float32)
+
+    return attack
+
+
+FAMILIES = {"schedule": (PARAMETERS, planned), "resonance": (RESONANCE, resonant)}
+
+
+def _point(parameters: Sequence[tuple[str, float, float]], **values: float) -> list[float]:
+    """The point in the unit cube that has these values."""
+    return [(values[name] - low) / (high - low) for name, low, high in parameters]
+
+
+# Found against the form of the recipe without the view of long updates, and with one view of who moves with whom; the
+# second against ViewFilter alone. All behave well at first, the last for 27 rounds of 200.
+FOUND = {
+    "late resonance": resonant(
+        _point(
+            RESONANCE,
+            size=2.05,
+            share=2.366,
+            against=0.496,
+            unrelated=0.336,
+            kept=1.335,
+            period=1.077,
+            duty=0.996,
+            payback=0.123,
+            start=0.561,
+        )
+    ),
+    "late unrelated resonance": resonant(
+        _point(
+            RESONANCE,
+            size=2.518,
+            share=2.395,
+            against=0.808,
+            unrelated=0.695,
+            kept=1.764,
+            period=1.431,
+            duty=0.924,
+            payback=0.291,
+            start=0.664,
+        )
+    ),
+    "late resonance inside the noise": resonant(
+        _point(
+            RESONANCE,
+            size=1.317,
+            share=1.206,
+            against=0.081,
+            unrelated=0.368,
+            kept=1.303,
+            period=2.114,
+            duty=0.5,
+            payback=0.002,
+            start=0.5,
+        )
+    ),
+    "long, with pauses": planned(
+        _point(
+            PARAMETERS,
+            std=1.94,
+            signs=-0.236,
+            mean=1.784,
+            disguise=0.377,
+            period=0.845,
+            duty=0.806,
+            payback=0.348,
+            start=0.137,
+            groups=0.499,
+            split=0.33,
+        )
+    ),
+}

@@ -6,7 +6,7 @@ import pytest
 from attacked import FAR, attacked
 
 from mixtailor.rules import CAF
-from mixtailor.rules._spectra import largest_spread
+from mixtailor.rules._spectra import filtered, filtered_each, largest_spread
 
 
 def test_by_hand() -> None:
@@ -108,3 +108,20 @@ def test_many_rows_of_which_some_have_lost_their_weight() -> None:
 def test_rows_that_are_all_equal() -> None:
     """Nothing spreads, and the result is the row."""
     np.testing.assert_allclose(CAF(f=2)(np.full((7, 3), 0.1)), np.full(3, 0.1), rtol=1e-15)
+
+
+@pytest.mark.parametrize("n", [12, 120])
+def test_filters_side_by_side_are_those_one_by_one(n: int) -> None:
+    """The first stops at once, the others after different numbers of iterations."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(4, n, 40)) * np.exp(
+        np.array([0.0, 0.0, 0.5, 2.0])[:, None, None] * random.normal(size=(4, n, 1))
+    )
+    rows[0] = 0.0
+    views, f = rows @ rows.swapaxes(1, 2), n // 3
+    found = filtered_each(views[:, None], f)
+    assert len({one.iterations for one in found}) > 2
+    for view, one in zip(views, found, strict=True):
+        alone = filtered(view[None], f)
+        np.testing.assert_allclose(one.weights, alone.weights, atol=1e-9)
+        assert one.iterations == alone.iterations and one.spread == pytest.approx(alone.spread)

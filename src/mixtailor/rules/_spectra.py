@@ -6,10 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mixtailor._types import Floats
+from mixtailor._types import Floats, Integers
 from mixtailor.updates import Updates
 
-__all__ = ["Filtered", "Spread", "filtered", "largest_eigenvalue", "largest_spread", "products_about_medoid"]
+__all__ = [
+    "Filtered",
+    "Spread",
+    "filtered",
+    "filtered_each",
+    "largest_eigenvalue",
+    "largest_spread",
+    "products_about_medoid",
+]
 
 _LANCZOS_FROM = 100  # rows; below, all eigenvalues cost less than importing the iteration
 _STEPS, _CLOSED = 8, 1e-11  # of our own steps before ARPACK's, and what is left of a unit vector in a closed space
@@ -47,7 +55,8 @@ def largest_spread(products: Floats, weights: Floats, start: Floats | None = Non
     mixed = products @ share
     if len(products) < _LANCZOS_FROM:
         centred = products - mixed[:, None] - mixed[None, :] + share @ mixed
-        eigenvalue, vector = _top(root[:, None] * centred * root[None, :])
+        found, vector = _tops(root[:, None] * centred * root[None, :])
+        eigenvalue = float(found)
     else:
         eigenvalue, vector = _top_of_many(products, root, mixed, float(share @ mixed), start)
     direction = root * vector
@@ -82,36 +91,76 @@ def filtered(
     mass : array, optional
         How much each row counts, of mean 1; as so many equal rows would.
     """
-    units = levels or [1.0] * len(views)
-    mass = np.ones(views.shape[-1]) if mass is None else mass
+    return filtered_each(views[None], f, np.array([levels]) if len(levels) else None, enough, mass)[0]
+
+
+def filtered_each(
+    groups: Floats, f: float, levels: Floats | None = None, enough: float = 0.0, mass: Floats | None = None
+) -> list[Filtered]:
+    """As `filtered`, for each of several groups of views, B x V x n x n, side by side: small problems cost their calls.
+
+    Levels are B x V.
+    """
+    units = np.ones(groups.shape[:2]) if levels is None else levels
+    mass = np.ones(groups.shape[-1]) if mass is None else mass
     n = float(mass.sum())
-    weights = np.where(mass > 0.0, 1.0, 0.0)
-    best, least, iterations = weights, np.inf, 0
-    starts: list[Floats | None] = [None] * len(views)
+    weights = np.tile(np.where(mass > 0.0, 1.0, 0.0), (len(groups), 1))
+    best, least, iterations = weights.copy(), np.full(len(groups), np.inf), np.zeros(len(groups), int)
+    starts: dict[tuple[int, int], Floats] = {}
+    live = np.arange(len(groups))  # the groups whose filters have not stopped
     while True:
-        held = weights * mass
-        spreads = [largest_spread(view, held, start) for view, start in zip(views, starts, strict=True)]
-        starts = [found.vector for found in spreads]
-        sizes = [_in_units(found.eigenvalue, unit) for found, unit in zip(spreads, units, strict=True)]
-        size, spread = max(zip(sizes, spreads, strict=True), key=lambda pair: pair[0])
-        if size < least:
-            best, least = weights, size
-        deviations = np.where(held > 0.0, spread.deviations, 0.0)
-        if size <= enough or held.sum() <= n - 2 * f or deviations.max() == 0.0:
-            return Filtered(best, least, iterations)
-        iterations += 1
-        weights = weights * (1.0 - (deviations / deviations.max()) ** 2)
+        held = weights[live] * mass
+        sizes, deviations = _widest(groups, live, held, units[live], starts)
+        better = live[sizes < least[live]]
+        best[better], least[live] = weights[better], np.minimum(sizes, least[live])
+        deviations = np.where(held > 0.0, deviations, 0.0)
+        farthest = deviations.max(axis=1)
+        going = (sizes > enough) & (held.sum(axis=1) > n - 2 * f) & (farthest > 0.0)
+        live = live[going]
+        iterations[live] += 1
+        lower = weights[live] * (1.0 - (deviations[going] / farthest[going, None]) ** 2)
+        weights[live] = lower
         # With fewer full weights, Byzantine rows might have them all, or one cluster of honest rows might. Equal rows
         # deviate equally, by rounding alone, and would all lose their weight at once.
-        if not weights.any() or (weights * mass).sum() < max(f + 1, n - 2 * f - 0.5) * weights.max():
-            return Filtered(best, least, iterations)
+        most = lower.max(axis=1, initial=0.0)
+        live = live[(most > 0.0) & ((lower * mass).sum(axis=1) >= max(f + 1, n - 2 * f - 0.5) * most)]
+        if not len(live):
+            found = zip(best, least.tolist(), iterations.tolist(), strict=True)
+            return [Filtered(*one) for one in found]
 
 
-def _in_units(eigenvalue: float, unit: float) -> float:
+def _widest(
+    groups: Floats, live: Integers, weights: Floats, units: Floats, starts: dict[tuple[int, int], Floats]
+) -> tuple[Floats, Floats]:
+    """Of each group that is live the largest eigenvalue in units, and how far its rows are from their mean along it."""
+    if groups.shape[-1] < _LANCZOS_FROM:
+        views = groups[live]
+        share = weights / weights.sum(axis=1, keepdims=True)
+        root, shares = np.sqrt(share), share[:, None, :, None]
+        mixed = views @ shares
+        centred = views - mixed - mixed.swapaxes(-1, -2) + shares.swapaxes(-1, -2) @ mixed
+        values, vectors = _tops(centred * (root[:, :, None] * root[:, None, :])[:, None])
+        sizes = _in_units(values, units)
+        rows, chosen = np.arange(len(live)), sizes.argmax(axis=1)
+        direction = root * vectors[rows, chosen]
+        direction -= share * direction.sum(axis=1, keepdims=True)
+        projections = (views[rows, chosen] @ direction[:, :, None])[:, :, 0]
+        deviations = np.abs(projections - (share * projections).sum(axis=1, keepdims=True))
+        return sizes[rows, chosen], deviations
+    found = []
+    for place, group in enumerate(live.tolist()):
+        spreads = [largest_spread(view, weights[place], starts.get((group, k))) for k, view in enumerate(groups[group])]
+        starts.update({(group, k): spread.vector for k, spread in enumerate(spreads)})
+        sizes = _in_units(np.array([spread.eigenvalue for spread in spreads]), units[place])
+        chosen = int(sizes.argmax())
+        found.append((sizes[chosen], spreads[chosen].deviations))
+    return np.array([size for size, _ in found]), np.array([away for _, away in found])
+
+
+def _in_units(eigenvalues: Floats, units: Floats) -> Floats:
     """Where the rows of a view do not spread at all without the farthest ones, any spread is beyond all units."""
-    if unit > 0.0:
-        return eigenvalue / unit
-    return np.inf if eigenvalue > 0.0 else 0.0
+    beyond = np.where(eigenvalues > 0.0, np.inf, 0.0)
+    return np.divide(eigenvalues, units, out=beyond, where=units > 0.0)
 
 
 def largest_eigenvalue(matrix: Floats) -> float:
@@ -125,13 +174,11 @@ def largest_eigenvalue(matrix: Floats) -> float:
     return float(np.linalg.eigvalsh(matrix)[-1])
 
 
-def _top(matrix: Floats) -> tuple[float, Floats]:
-    """The largest eigenvalue and its eigenvector."""
-    largest = float(np.abs(matrix).max())
-    if largest == 0.0:
-        return 0.0, np.zeros(len(matrix))
-    values, vectors = np.linalg.eigh(matrix / largest)
-    return max(0.0, float(values[-1])) * largest, vectors[:, -1]
+def _tops(matrices: Floats) -> tuple[Floats, Floats]:
+    """The largest eigenvalue of each matrix, no less than zero, and its eigenvector."""
+    largest = np.abs(matrices).max(axis=(-2, -1))
+    values, vectors = np.linalg.eigh(matrices / np.where(largest > 0.0, largest, 1.0)[..., None, None])
+    return np.maximum(0.0, values[..., -1]) * largest, vectors[..., -1]
 
 
 def _top_of_many(

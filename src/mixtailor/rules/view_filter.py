@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mixtailor._types import Floats
-from mixtailor.rules._spectra import Filtered, filtered
+from mixtailor.rules._spectra import Filtered, filtered, filtered_each
 from mixtailor.rules.base import Rule
 from mixtailor.rules.caf import CAF, combined_by_mass
 from mixtailor.rules.part import Asks
@@ -92,5 +92,5 @@ class ViewFilter(Rule):
 
 def above_noise(views: Floats, f: float, mass: Floats | None = None) -> Filtered:
     """The filter over several views, in units of what it leaves in each of them alone."""
-    levels = [filtered(view[None], f, mass=mass).spread for view in views]
-    return filtered(views, f, levels, _ENOUGH, mass)
+    alone = filtered_each(views[:, None], f, mass=mass)
+    return filtered(views, f, [found.spread for found in alone], _ENOUGH, mass)

@@ -116,7 +116,7 @@ def filtered(views: Array, f: int, levels: Array | None = None, enough: float = 
 def view_filter(views: Array, f: int) -> Array:
     """The weights of `ViewFilter`."""
     levels = np.stack([filtered(view[None], f)[1] for view in views])
-    weights, _ = filtered(views, f, np.maximum(levels, 1e-300), 2.0)
+    weights, _ = filtered(views, f, np.maximum(levels, 1e-9), 2.0)
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 

@@ -85,7 +85,7 @@ def filtered(
     f : int or float
         How many rows may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
     levels : sequence of float
-        The unit of each view's eigenvalue; 1 by default.
+        The unit of each view's eigenvalue, above 0; 1 by default.
     enough : float
         The filter stops where the largest eigenvalue, in these units, is no more than this.
     mass : array, optional
@@ -140,7 +140,7 @@ def _widest(
         mixed = views @ shares
         centred = views - mixed - mixed.swapaxes(-1, -2) + shares.swapaxes(-1, -2) @ mixed
         values, vectors = _tops(centred * (root[:, :, None] * root[:, None, :])[:, None])
-        sizes = _in_units(values, units)
+        sizes = values / units
         rows, chosen = np.arange(len(live)), sizes.argmax(axis=1)
         direction = root * vectors[rows, chosen]
         direction -= share * direction.sum(axis=1, keepdims=True)
@@ -151,16 +151,10 @@ def _widest(
     for place, group in enumerate(live.tolist()):
         spreads = [largest_spread(view, weights[place], starts.get((group, k))) for k, view in enumerate(groups[group])]
         starts.update({(group, k): spread.vector for k, spread in enumerate(spreads)})
-        sizes = _in_units(np.array([spread.eigenvalue for spread in spreads]), units[place])
+        sizes = np.array([spread.eigenvalue for spread in spreads]) / units[place]
         chosen = int(sizes.argmax())
         found.append((sizes[chosen], spreads[chosen].deviations))
     return np.array([size for size, _ in found]), np.array([away for _, away in found])
-
-
-def _in_units(eigenvalues: Floats, units: Floats) -> Floats:
-    """Where the rows of a view do not spread at all without the farthest ones, any spread is beyond all units."""
-    beyond = np.where(eigenvalues > 0.0, np.inf, 0.0)
-    return np.divide(eigenvalues, units, out=beyond, where=units > 0.0)
 
 
 def largest_eigenvalue(matrix: Floats) -> float:

@@ -15,6 +15,7 @@ __all__ = ["ViewFilter", "above_noise"]
 
 # Chosen on digits, seeds 0 to 2: from 1.7 to 2.4 the worst cases differ by less than chance.
 _ENOUGH = 2.0
+_ROUNDING = 1e-9  # where views spread less than this, in units of the usual squared length, only rounding does
 
 
 @dataclass(frozen=True)
@@ -93,4 +94,4 @@ class ViewFilter(Rule):
 def above_noise(views: Floats, f: float, mass: Floats | None = None) -> Filtered:
     """The filter over several views, in units of what it leaves in each of them alone."""
     alone = filtered_each(views[:, None], f, mass=mass)
-    return filtered(views, f, [found.spread for found in alone], _ENOUGH, mass)
+    return filtered(views, f, [max(found.spread, _ROUNDING) for found in alone], _ENOUGH, mass)

@@ -41,9 +41,10 @@ class Memory(Keeping):
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
-    present deviations, and those of the running means at each time scale a. One more running mean has signs that are
-    drawn again each round: its inner products show who moves with whom, whatever the direction. The rule decides from
-    these views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
+    present deviations, and those of the running means at each time scale a. Two more running means, with decays of 0.95
+    and 0.99, have signs that are drawn again each round: their inner products show who moves with whom, whatever the
+    direction. One more view of this round has updates that are clipped at twice the median. The rule decides from these
+    views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
     median, so one round cannot do much harm. Updates that are much closer together than is usual in this round (less
     than a quarter of the usual squared distance) share the weight of one, so that nobody gains by sending the same from
     several workers.
@@ -53,8 +54,8 @@ class Memory(Keeping):
     ----------
     rule : rule
         Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
-        distances of the view in which workers spread most, without that of who moves with whom. A `MixTailor` of such
-        rules is drawn each round as ever.
+        distances of the view in which workers spread most, without those of who moves with whom and of long updates. A
+        `MixTailor` of such rules is drawn each round as ever.
     decays : tuple of float
         The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
     size : int

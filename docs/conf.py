@@ -194,7 +194,13 @@ def mathml(tex: str, *, block: bool) -> str:
     from docutils.utils.math.latex2mathml import tex2mathml  # not there where the tests import this file
 
     plain = re.sub(r"\\[bB]igg?[lrm]?(?![a-z])", "", tex).replace(r"\dots", r"\ldots")
-    return str(tex2mathml(plain, as_block=block))
+    made = str(tex2mathml(plain, as_block=block))
+    # The index of a mean, x with a bar and S, is beside it and not below.
+    return re.sub(
+        r"<munderover>\s*(<mi>.</mi>)\s*(<mi>.</mi>)\s*(<mo [^>]*>\u02c9</mo>)\s*</munderover>",
+        r'<msub><mover accent="true">\1\3</mover>\2</msub>',
+        made,
+    )
 
 
 def inline(writer: Any, node: Any) -> None:

@@ -60,8 +60,8 @@ class Bounded(Rule):
 
     Proof. Let m be the mean and :math:`\sigma^2` the variance of the honest updates, h = n - f of them, and P the
     projection onto the ball of radius cR about the origin. Projections do not enlarge distances, so
-    :math:`\lVert P U - m \rVert \le \lVert P U - P m \rVert + \lVert P m - m \rVert
-    \le \sqrt\kappa \sigma + (\lVert m \rVert - cR)_+`.
+    :math:`\lVert P U - m \rVert \le \lVert P U - P m \rVert + \lVert P m - m \rVert`, which is at most
+    :math:`\sqrt\kappa \sigma + (\lVert m \rVert - cR)_+`.
     Where the ball contains m, the second term is zero, and nothing is lost. Otherwise let u be the direction of m. At
     most f updates are longer than R, so at least h - f honest updates have :math:`\langle x_i, u \rangle \le R`, while
     the mean of :math:`\langle x_i, u \rangle` is :math:`\lVert m \rVert`. With a share of at least (h - f)/h at or

@@ -39,7 +39,7 @@ class SignVote(Rule):
     cost: ClassVar[str] = "O(n d)"
     lacks: ClassVar[Mapping[str, str]] = {
         "translation": "signs are taken about the origin",
-        "scale": "the result holds signs, whatever the size of the rows",
+        "scale": "the result holds signs, whatever the size of the updates",
     }
 
     def min_rows(self) -> int:

@@ -181,7 +181,12 @@ def preaggregation_table(docs: str) -> str:
 
 def attack_table(docs: str) -> str:
     lines = [
-        (f"[{entry.kind.__name__}]({docs}attacks/{entry.page}.md)", entry.needs, entry.doc.summary, entry.reference or "–")
+        (
+            f"[{entry.kind.__name__}]({docs}attacks/{entry.page}.md)",
+            entry.needs,
+            entry.doc.summary,
+            entry.reference or "–",
+        )
         for entry in _catalogue.attacks()
     ]
     return rows(("Attack", "Knows", "What it sends", "Reference"), lines)

@@ -195,6 +195,8 @@ def mathml(tex: str, *, block: bool) -> str:
 
     plain = re.sub(r"\\[bB]igg?[lrm]?(?![a-z])", "", tex).replace(r"\dots", r"\ldots")
     made = str(tex2mathml(plain, as_block=block))
+    # Browsers stretch these to the highest part of the line, and the closing one, with its index, not at all.
+    made = re.sub(r"<mo(?: class=\"mathopen\")?>([\u2016\u27e8\u27e9{}])</mo>", r'<mo stretchy="false">\1</mo>', made)
     # The index of a mean, x with a bar and S, is beside it and not below.
     return re.sub(
         r"<munderover>\s*(<mi>.</mi>)\s*(<mi>.</mi>)\s*(<mo [^>]*>\u02c9</mo>)\s*</munderover>",

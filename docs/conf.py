@@ -154,8 +154,12 @@ def papers(text: str, link: str) -> str:
 
 
 def units(text: str) -> str:
-    """In tables, a percent sign stays with its number: in a narrow column it would begin a line of its own."""
-    return re.sub(r"^\|.*$", lambda row: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", row[0]), text, flags=re.MULTILINE)
+    """In tables, 5 % and p = 2 stay on one line: in a narrow column the end would begin a line of its own."""
+
+    def kept(row: "re.Match[str]") -> str:
+        return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?==)|(?<=\bp =) (?=\d)", "\N{NO-BREAK SPACE}", row[0])
+
+    return re.sub(r"^\|.*$", kept, text, flags=re.MULTILINE)
 
 
 def embedded(text: str) -> str:
@@ -190,7 +194,15 @@ def mathml(tex: str, *, block: bool) -> str:
     from docutils.utils.math.latex2mathml import tex2mathml  # not there where the tests import this file
 
     plain = re.sub(r"\\[bB]igg?[lrm]?(?![a-z])", "", tex).replace(r"\dots", r"\ldots")
-    return str(tex2mathml(plain, as_block=block))
+    made = str(tex2mathml(plain, as_block=block))
+    # Browsers stretch these to the highest part of the line, and the closing one, with its index, not at all.
+    made = re.sub(r"<mo(?: class=\"mathopen\")?>([\u2016\u27e8\u27e9{}])</mo>", r'<mo stretchy="false">\1</mo>', made)
+    # The index of a mean, x with a bar and S, is beside it and not below.
+    return re.sub(
+        r"<munderover>\s*(<mi>.</mi>)\s*(<mi>.</mi>)\s*(<mo [^>]*>\u02c9</mo>)\s*</munderover>",
+        r'<msub><mover accent="true">\1\3</mover>\2</msub>',
+        made,
+    )
 
 
 def inline(writer: Any, node: Any) -> None:
@@ -199,8 +211,22 @@ def inline(writer: Any, node: Any) -> None:
 
 
 def display(writer: Any, node: Any) -> None:
-    writer.body.append(f'<div class="formula">{mathml(node.astext(), block=True)}</div>')
+    shown = "\n".join(mathml(part, block=True) for part in pieces(node.astext()))
+    writer.body.append(f'<div class="formula">{shown}</div>')
     _skip()
+
+
+def pieces(tex: str) -> list[str]:
+    """The parts of a formula between wide spaces, which a phone shows below each other."""
+    marks = r"\\qquad|\\quad(?=\s*\\text\{subject)|\\left(?![a-z])|\\right(?![a-z])|\\begin|\\end|\\?[{}]"
+    found, depth = [""], 0
+    for token in re.split(f"({marks})", tex):
+        depth += (token in ("{", r"\left", r"\begin")) - (token in ("}", r"\right", r"\end"))
+        if depth == 0 and token in (r"\qquad", r"\quad"):
+            found.append("")
+        else:
+            found[-1] += token
+    return [part for part in found if part.strip()]
 
 
 def _skip() -> None:

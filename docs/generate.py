@@ -63,7 +63,12 @@ def rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def signature(kind: type[Any]) -> str:
     """The call, without types: they are with the parameters."""
     parameters = inspect.signature(kind).parameters.values()
+    made = {item.name: item.default_factory for item in dataclasses.fields(kind)}
     plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    for place, parameter in enumerate(plain):
+        factory = made.get(parameter.name, dataclasses.MISSING)
+        if factory is not dataclasses.MISSING:  # else the page shows <factory>
+            plain[place] = parameter.replace(default=factory())
     return f"{kind.__name__}{inspect.Signature(plain)}"
 
 
@@ -153,7 +158,7 @@ def rule_table(docs: str) -> str:
             entry.tolerates,
             entry.cost,
             coefficient(entry),
-            entry.reference,
+            entry.reference or "–",
         )
         for entry in _catalogue.rules()
     ]
@@ -176,7 +181,12 @@ def preaggregation_table(docs: str) -> str:
 
 def attack_table(docs: str) -> str:
     lines = [
-        (f"[{entry.kind.__name__}]({docs}attacks/{entry.page}.md)", entry.needs, entry.doc.summary, entry.reference)
+        (
+            f"[{entry.kind.__name__}]({docs}attacks/{entry.page}.md)",
+            entry.needs,
+            entry.doc.summary,
+            entry.reference or "–",
+        )
         for entry in _catalogue.attacks()
     ]
     return rows(("Attack", "Knows", "What it sends", "Reference"), lines)
@@ -200,7 +210,7 @@ def command_sections(_docs: str) -> str:
     parts = []
     for name, module in _app.COMMANDS.items():
         command = program.commands[name]
-        parts += [f"## mixtailor {name}", " ".join((command.help or "").split())]
+        parts += [f"## mixtailor {name}", options(" ".join((command.help or "").split()))]
         lines = [_option(parameter) for parameter in command.params if parameter.name != "help"]
         parts += [rows(("", ""), lines), f"```sh\n{module.EXAMPLE}\n```"]
     return "\n\n".join(parts)
@@ -211,7 +221,12 @@ def _option(parameter: Any) -> tuple[str, str]:
     title = ", ".join(parameter.opts) if named else (parameter.metavar or parameter.name.upper())
     default = parameter.default
     told = named and isinstance(default, (int, str)) and not isinstance(default, bool) and not parameter.required
-    return f"`{title}`", (parameter.help or "") + (f" Default: `{default}`." if told else "")
+    return f"`{title}`", options(parameter.help or "") + (f" Default: `{default}`." if told else "")
+
+
+def options(text: str) -> str:
+    """Options in a sentence as code: a line does not end inside --memory."""
+    return re.sub(r"(?<![\w`-])--[a-z]+(?:-[a-z]+)*", r"`\g<0>`", text)
 
 
 def own_comparison(_docs: str) -> str:

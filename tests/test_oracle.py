@@ -29,7 +29,7 @@ def expected(rule: mt.Rule, rows: np.ndarray, reference: np.ndarray) -> np.ndarr
 def test_oracle(rule: mt.Rule, far: float | None) -> None:
     """To 1e-6 of the honest spread, with no far row and with one at 1e4 to 1e38 spreads."""
     if far is not None and rule.tolerates(11) == 0:
-        pytest.skip("withstands no row")
+        pytest.skip("tolerates no Byzantine update")
     if isinstance(rule, mt.Medoid) and far is not None and far >= 1e12:
         pytest.skip("sums of distances differ by less than float64 can hold; any honest row is right")
     case = Case.of(rule, d=23, seed=3)

@@ -35,9 +35,9 @@ class Adaptive(Attack):
     target : Rule
         The rule or the MixTailor that the server uses.
     epsilons : sequence of float
-        What to choose from.
+        The values to try.
     reference : {"mean", "unattacked"}
-        What g is: the mean of the honest updates, or the rule's result without an attack. The paper's text says both.
+        g: the mean of the honest updates, or the rule's result without an attack. The paper's text mentions both.
     against : {"drawn", "pool"}
         One rule that the attacker draws, or all of them by their probabilities.
     scale : {"mean", "sum/f"}
@@ -45,7 +45,7 @@ class Adaptive(Attack):
 
     Examples
     --------
-    Krum follows a row that is near the others, the median one that is not.
+    Against Krum, updates close to the others do most harm; against the median, far ones do.
 
     >>> from mixtailor import Comed, Krum
     >>> honest = 1.0 + np.random.default_rng(0).normal(size=(10, 200))
@@ -54,9 +54,9 @@ class Adaptive(Attack):
 
     Notes
     -----
-    The rows point *against* the mean. In the code that the paper's authors published the sign of this attack is wrong,
-    so that it helps the training it is meant to harm. The attacker's draw comes from its own randomness (`rng`), never
-    from the server's. `craft` reports the epsilon, all values that were tried and the number of rule evaluations.
+    The updates point *against* the mean. In the code that the paper's authors published the sign of this attack is
+    wrong, so that it helps the training it is meant to harm. The attacker's draw comes from its own randomness (`rng`),
+    never from the server's. `craft` reports the epsilon, all values that were tried and the number of rule evaluations.
 
     References
     ----------

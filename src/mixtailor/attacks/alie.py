@@ -42,15 +42,15 @@ class ALIE(Linear):
 
     .. math:: b_j = \mu_j - z \, \sigma_j
 
-    All f updates are equal. In each coordinate they are no further out than some honest updates are, so that they pass
-    for honest, and the median and the mean move by what the noise allows.
+    All f updates are equal. In each coordinate they are no further out than some honest updates are, so that they look
+    honest, and they move the median and the mean as far as the noise allows.
 
     Parameters
     ----------
     z : float, optional
         How many standard deviations; by default the paper's formula, see `largest_z`.
     ddof : {0, 1}
-        Whether variances are divided by the number of rows or by one less.
+        Whether variances are divided by the number of updates or by one less.
 
     Examples
     --------
@@ -59,10 +59,10 @@ class ALIE(Linear):
 
     Notes
     -----
-    The formula's z is 0 at n = 12, f = 2 and the attack then sends the mean: it warns. The authors of MixTailor used
-    1.5. The paper estimates mean and deviation from the Byzantine workers' own data, which is ``Oblivious() | ALIE()``
-    here; libraries take the honest updates, as this does. The paper adds z deviations, its code subtracts them; the
-    sign is free, and most code subtracts. Some code divides by one less (``ddof=1``).
+    The formula gives z = 0 at n = 12, f = 2. The attack then sends the mean, with a warning. The authors of MixTailor
+    used 1.5. The paper estimates mean and deviation from the Byzantine workers' own data, which is
+    ``Oblivious() | ALIE()`` here; libraries take the honest updates, as this does. The paper adds z deviations, its
+    code subtracts them; the sign is free, and most code subtracts. Some code divides by one less (``ddof=1``).
 
     References
     ----------

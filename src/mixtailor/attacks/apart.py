@@ -22,15 +22,15 @@ class Apart(Wrapping):
 
     .. math:: b_i = a_i + \sqrt{\frac{s}{h}} \sum_{j=1}^h z_{ij} (x_j - \mu), \qquad z_{ij} \sim N(0, 1)
 
-    with the inner attack's updates a and the h honest updates x. Most attacks send the same update from every Byzantine
-    worker, and a server that looks for copies finds them (`SimilarityFilter`, `Memory`). Here two of them are about
-    :math:`\sqrt{2 s}` honest deviations apart. The noise is mixed of honest deviations, so that it lies where honest
-    updates differ, and most of it cancels in a mean.
+    with the inner attack's updates a and the h honest updates x. In most attacks all Byzantine workers send the same
+    update, and a server that compares updates can detect the copies (`SimilarityFilter`, `Memory`). Here two of them
+    are about :math:`\sqrt{2 s}` honest deviations apart. The noise is a random combination of honest deviations, so
+    that it lies where honest updates differ, and most of it cancels in a mean.
 
     Parameters
     ----------
     attack : Attack
-        What is sent, up to the noise.
+        The attack to which the noise is added.
     share : float
         s, the variance of the noise as a share of the honest variance.
 

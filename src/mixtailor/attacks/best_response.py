@@ -32,34 +32,34 @@ STEP = 0.1  # of the first moves, in units of the honest updates' distance to th
 
 @dataclass(frozen=True)
 class BestResponse(Attack):
-    r"""Rows that make the expected payoff of a mixture small.
+    r"""Updates that minimise the expected payoff of a mixture, found by a search.
 
     .. math:: \min_{b_1, \ldots, b_f} \sum_m p_m \frac{\langle U_m, g \rangle}{\lVert g \rVert \max(\lVert U_m \rVert,
         \lVert g \rVert)}, \qquad
         b_j = \bar x + e^{s_j} (b_j^0 - \bar x) + \rho \sum_k \theta_{jk} v_k
 
-    The search starts from simple attacks and from a scan of the tailored attack's epsilon. It moves the rows of the
-    best of them, :math:`b^0`, in the span of a few telling directions :math:`v_k` of length one: the mean, the
-    deviation of each coordinate, the same against the mean's signs, and the leading principal directions.
-    :math:`\rho` is the honest updates' distance to their mean. First all rows move together, then in groups.
+    The search starts from simple attacks and from a scan of the tailored attack's epsilon. It moves the updates of the
+    best of them, :math:`b^0`, in the span of a few informative directions :math:`v_k` of length one: the mean, the
+    deviation of each coordinate, the same against the mean's signs, and the leading principal directions. :math:`\rho`
+    is the honest updates' distance to their mean. First all updates move together, then in groups.
 
     Parameters
     ----------
     target : Rule
         The rule, or the MixTailor with its probabilities, that the server uses.
     budget : int
-        How many candidates to try, starts included; each is tried on every rule of the pool. Half of what the
-        starts leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm. A tenth as
-        many go along the mean.
+        How many candidates to try, starts included; each is tried on every rule of the pool. Half of what the starts
+        leave, 200 at most, is the scan: epsilons from 0.01 to 100, equally spaced in their logarithm. A tenth as many
+        candidates go along the mean.
     quantile : float, optional
-        Make this quantile of the payoff over the draw small, in place of the expectation: 1 is the worst payoff for
-        the attacker.
+        Minimise this quantile of the payoff over the draw in place of the expectation: 1 is the worst payoff for the
+        attacker.
     starts : sequence of Attack, optional
         Where to start besides the scan; simple attacks of several sizes by default.
     directions : int
         How many principal directions.
     groups : int
-        How many different rows to send at most.
+        How many different updates to send at most.
 
     Examples
     --------
@@ -71,13 +71,13 @@ class BestResponse(Attack):
 
     Notes
     -----
-    `craft` reports the value, the best start and its value, the improvement, whether there is any (a search that
-    returns its start has failed and says so), the payoff of each rule, the value against the number of candidates, and
-    the number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
+    `craft` reports the value, the best start and its value, the improvement, whether there is any (`improved` is false
+    if the search returns its start), the payoff of each rule, the value against the number of candidates, and the
+    number of rule evaluations. g is the honest mean, the attacker's best guess of the gradient.
 
-    The payoff looks one step ahead. The results jump where a selecting rule changes its mind, and a search has a few
-    hundred candidates at most: with the same starts and the same number of candidates, an evolution strategy with one
-    parent reached lower values than covariance matrix adaptation (``docs/adversary.md`` has the figures).
+    The payoff covers one step. It is not continuous where a rule selects another update, and a search has a few hundred
+    candidates at most: with the same starts and the same number of candidates, an evolution strategy with one parent
+    reached lower values than covariance matrix adaptation (``docs/adversary.md`` has the figures).
     """
 
     target: Rule

@@ -21,23 +21,23 @@ _NEARLY = 0.9  # of the best chance while watching: worth a blow
 
 @dataclass(frozen=True)
 class Blow(Attack):
-    r"""The honest mean, until one round promises the most harm, and then f updates far against it.
+    r"""The honest mean in most rounds, and in the round of most expected harm f large updates against it.
 
     .. math:: b = -s \mu, \qquad s = \arg\max_s \; h(s), \qquad
         h(s) = \sum_m p_m \max\left(0, -\frac{\langle U_m, \mu \rangle}{\lVert \mu \rVert^2} \right)
 
     In every round the attackers try sizes s up to `largest` on each rule that may be drawn, and know what the server
-    remembers. For `watch` rounds they only note how much harm the best size would expect to do. After that they strike
-    in the first round that promises nearly as much as the best one they saw, and then are honest again.
+    remembers. For `watch` rounds they only compute the expected harm of the best size. After that they attack in the
+    first round whose expected harm is nearly as large as the largest so far, and then send the honest mean again.
 
     Parameters
     ----------
     target : Rule
         The rule, the MixTailor, or the rule with a memory that the server uses.
     watch : int
-        For how many rounds they look first.
+        How many rounds the attackers only observe.
     blows : int
-        How many rounds they strike in.
+        In how many rounds they attack.
     largest : float
         The largest size that they try.
 
@@ -52,8 +52,8 @@ class Blow(Attack):
 
     Notes
     -----
-    A single blow leaves no trace in running means before it lands, and a pool with one weak member is enough for it:
-    the expected harm is the weak member's share of an unbounded step. If no size promises harm, they never strike.
+    An attack in a single round does not show in running means beforehand, and one weak rule in a pool is enough for it:
+    the expected harm is that rule's probability times an unbounded step. If no size is harmful, they never attack.
     """
 
     target: Rule

@@ -21,26 +21,26 @@ _QUANTILE = 2.3263478740408408
 
 @dataclass(frozen=True)
 class ConsistentDirection(Attack):
-    r"""Signs drawn once and pushed in all rounds, with the magnitudes of what training did last.
+    r"""A fixed random sign for each coordinate, with magnitudes from the last step of the server.
 
     .. math:: b = c \, \lVert a \rVert \, \frac{|r|}{\lVert r \rVert} \odot s, \qquad
               r = a - \frac{\lVert a \rVert}{\lVert b' \rVert} b'
 
-    with the server's last result a, the last row b', and signs :math:`s \in \{-1, 1\}^d`. All f updates are equal.
-    Attacks that go another way each round cancel out over the rounds; this one adds up. Every `period` rounds it looks
-    at the signs of the sum of the results: where no more of them agree with s than chance explains, it shrinks c, since
-    a defence must have found the rows.
+    with the server's last result a, the last update b', and signs :math:`s \in \{-1, 1\}^d`. All f updates are equal.
+    Attacks in another direction each round cancel out over the rounds; this one adds up. Every `period` rounds it
+    compares the signs of the sum of the results with s. If no more of them agree than by chance, it reduces c, since a
+    defence seems to remove the updates.
 
     Parameters
     ----------
     factor : float
-        c at first, above 0.
+        The first c, above 0.
     shrink : float
-        What c is multiplied by when the push did not come through.
+        The factor of c when the results do not follow s.
     least : float
-        c goes no lower.
+        The smallest c.
     period : int
-        Rounds between two looks.
+        Rounds between two comparisons.
 
     Examples
     --------
@@ -55,9 +55,9 @@ class ConsistentDirection(Attack):
 
     Notes
     -----
-    As PoisonedFL does, whose attackers see nothing but the server's results; in the first round, where there is none,
-    the honest mean is taken. Show the state each result: ``state.observe(result)``. The state keeps two vectors of d
-    numbers; the signs are made again from a key.
+    This is PoisonedFL, whose attackers see nothing but the server's results. In the first round there is no result, and
+    the honest mean is used. Pass each result to the state: ``state.observe(result)``. The state keeps two vectors of d
+    numbers; the signs are computed from a key.
 
     References
     ----------

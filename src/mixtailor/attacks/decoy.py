@@ -16,13 +16,13 @@ __all__ = ["Decoy"]
 
 @dataclass(frozen=True)
 class Decoy(Attack):
-    r"""f - 1 rows far away, against the honest mean, and one on the average of all n rows.
+    r"""f - 1 updates far away, against the honest mean, and one on the average of all n updates.
 
     .. math:: b_1 = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}, \qquad
               b_f = \frac{\sum_{i \text{ honest}} x_i + (f - 1) b_1}{n - 1}
 
-    The second row is the average of all n rows, itself included. A Bulyan that selects by the average picks
-    the row closest to it, the decoy, first; with the mean as second phase its result moves without bound.
+    The second update is the average of all n updates, itself included. A Bulyan that selects by the average picks the
+    update closest to it, the decoy, first; with the mean as second phase its result moves without bound.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ class Drift(Attack):
         + c \, (x_{\pi} - \mu), \qquad r \leftarrow \gamma r + (1 - \gamma) \mu
 
     a and c are zero by default. All f updates are then equal and, with z around 1, no further out than honest updates
-    are. `ALIE` pushes every coordinate down, whichever way training goes. This attack pushes each coordinate back to
-    where it comes from, and always to the same side, so that momentum adds the pushes up while the noise of honest
+    are. `ALIE` pushes every coordinate down, whichever way training goes. This attack pushes each coordinate against
+    the direction of training, always to the same side, so that momentum adds the pushes up while the noise of honest
     updates averages out.
 
     Parameters
@@ -37,11 +37,11 @@ class Drift(Attack):
         a: how far to push against the running mean itself, in units of the honest updates' distance to their mean.
     disguise : float
         c: each Byzantine worker adds this share of the deviation of an honest one, another in each round, so that the
-        Byzantine workers do not look alike.
+        Byzantine updates differ.
     decay : float
         Gamma, at least 0 and below 1; 0 takes the signs of this round's mean.
     ddof : {0, 1}
-        Whether variances are divided by the number of rows or by one less.
+        Whether variances are divided by the number of updates or by one less.
 
     Examples
     --------

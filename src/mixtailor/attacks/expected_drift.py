@@ -27,24 +27,24 @@ _STEP = 0.3
 
 @dataclass(frozen=True)
 class ExpectedDrift(Attack):
-    r"""Rows that move the server's results as far as possible against training, over the next rounds together.
+    r"""Updates that move the server's results as far as possible against training, over the next rounds together.
 
     .. math:: \min_\theta \; \mathbb E \sum_{t=1}^{H} \frac{\langle U_t - \mu, r \rangle}{\rho \lVert r \rVert},
         \qquad b_j = \mu - \theta_1 \, \sigma \circ \mathrm{sign}(r) - \theta_2 \, \rho \frac{r}{\lVert r \rVert}
         + \theta_3 \, (x_{\pi(j)} - \mu)
 
-    Every H rounds the attacker copies the server with what it remembers, plays H rounds of a guessed future against the
-    copy, and keeps the best :math:`\theta` that a search finds. r is the running honest mean, fixed while the attacker
-    plans, and :math:`\rho` the honest updates' distance to their mean. The rows are those of `Drift`, with its z, its
-    `along` and its `disguise`.
+    Every H rounds the attacker copies the server with its memory, simulates H future rounds on the copy, and keeps the
+    best :math:`\theta` that a search finds. r is the running honest mean, fixed while the attacker plans, and
+    :math:`\rho` the honest updates' distance to their mean. The updates are those of `Drift`, with its z, its `along`
+    and its `disguise`.
 
     Parameters
     ----------
     target : Rule or server
         The rule or the MixTailor of the server, or an object with a memory: anything with the ``aggregate`` of rules.
-        It is copied, never changed. The server's draws are not known to the attacker, who draws itself.
+        It is copied, never changed. The attacker does not know the server's draws and uses its own.
     horizon : int
-        H: how many rounds a plan is for. With 1 it looks no further than `BestResponse` does.
+        H: how many rounds a plan is for. With 1, it plans a single round, as `BestResponse` does.
     budget : int
         How many plans to try, starts included; each takes `horizon` evaluations of the target.
     decay : float
@@ -60,7 +60,7 @@ class ExpectedDrift(Attack):
 
     Notes
     -----
-    The guessed future has the honest updates of this round, with their deviations from the mean in another order and
+    The simulated rounds have the honest updates of this round, with their deviations from the mean in another order and
     with random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
     start's value and the number of evaluations of the target. Workers' names are passed to the target where the caller
     gives them.

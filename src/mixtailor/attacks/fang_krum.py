@@ -50,11 +50,11 @@ class FangKrum(Attack):
     Parameters
     ----------
     target : Rule, optional
-        A rule that chooses one row; Krum with the attack's f by default, or with the largest that n allows.
+        A rule that chooses one update; Krum with the attack's f by default, or with the largest that n allows.
     floor : float
         The search ends where lambda falls below this part of the bound.
     budget : int
-        How many lambdas to try between the last that was refused and the first that was chosen; 0 is the paper's.
+        How many lambdas to try between the last that was not selected and the first that was; 0 in the paper.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class FangKrum(Attack):
     Notes
     -----
     The paper attacks models and steps from the last one; for gradients that is the origin. It stops at 1e-5, an
-    absolute number; updates have no natural unit, so here the floor is relative to the bound. Published code moves the
-    other f - 1 rows by a little noise; equal rows are nearer to one another and no less chosen. `craft` reports lambda,
-    whether the row was chosen, and the number of rule evaluations.
+    absolute number; updates have no natural unit, so here the floor is relative to the bound. Published code adds a
+    little noise to the other f - 1 updates; equal updates are closer to each other and are selected at least as often.
+    `craft` reports lambda, whether the update was chosen, and the number of rule evaluations.
 
     References
     ----------

@@ -21,8 +21,8 @@ class FangTrimmedMean(Attack):
     .. math:: b_j \in [\min_i x_{ij} - \text{gap}, \min_i x_{ij}] \text{ where } s_j \ge 0, \qquad
               b_j \in [\max_i x_{ij}, \max_i x_{ij} + \text{gap}] \text{ where } s_j < 0
 
-    with s the honest mean, or the target's result without an attack. The interval ends at the extreme value times b,
-    or divided by b, whichever lies outside, and each row draws its own place in it.
+    with s the honest mean, or the target's result without an attack. The interval ends at the extreme value times b, or
+    divided by b, whichever lies outside, and each update is drawn uniformly from it.
 
     Parameters
     ----------

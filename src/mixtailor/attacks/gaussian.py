@@ -14,7 +14,7 @@ __all__ = ["Gaussian"]
 
 @dataclass(frozen=True)
 class Gaussian(Attack):
-    r"""Independent normal numbers in place of the correct row, or added to it.
+    r"""Independent normal numbers in place of the correct update, or added to it.
 
     .. math:: b_i \sim \mathcal N(0, \sigma^2 I) \qquad \text{or} \qquad b_i \sim \mathcal N(x_i, \sigma^2 I)
 
@@ -23,7 +23,7 @@ class Gaussian(Attack):
     deviation : float
         Sigma, above 0.
     added : bool
-        Whether the noise is added to the worker's correct row.
+        Whether the noise is added to the worker's correct update.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Gaussian(Attack):
 
     Notes
     -----
-    A deviation of 200 is Krum's paper's. Rows are made run by run from a key, and never kept.
+    The deviation of 200 is that of the Krum paper. The numbers are computed from a key block by block, and not stored.
 
     References
     ----------
@@ -43,7 +43,7 @@ class Gaussian(Attack):
     deviation: float = field(default=200.0, kw_only=True)
     added: bool = field(default=False, kw_only=True)
 
-    needs: ClassVar[str] = "nothing, or the own row"
+    needs: ClassVar[str] = "nothing, or its own update"
     alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -17,8 +17,8 @@ class LabelFlip(Attack):
 
     .. math:: y' = C - 1 - y
 
-    It acts on the data: whoever runs the training passes the Byzantine workers' labels through `labels`, and the rows
-    that they compute then are sent as they are.
+    The attack changes the data: the training program passes the Byzantine workers' labels through `labels`. The updates
+    that these workers then compute are sent unchanged.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class LabelFlip(Attack):
 
     Notes
     -----
-    The weakest attack of this list, and the only one that needs no access to the updates. `own` must be the rows
+    The weakest attack of this list, and the only one that needs no access to the updates. `own` must be the updates
     computed on flipped labels.
 
     References
@@ -43,7 +43,7 @@ class LabelFlip(Attack):
 
     classes: int = field(default=10, kw_only=True)
 
-    needs: ClassVar[str] = "the own data"
+    needs: ClassVar[str] = "its own data"
     alone: ClassVar[bool] = True
     on_labels: ClassVar[bool] = True
 

@@ -18,26 +18,26 @@ __all__ = ["Leeway"]
 
 @dataclass(frozen=True)
 class Leeway(Attack):
-    r"""The honest mean, but for one coordinate that is as far off as the target lets pass.
+    r"""The honest mean, except for one coordinate that is as far off as the target rule still follows.
 
     .. math:: b = \mu + \gamma e_j, \qquad \gamma \text{ the largest with } R(x_1, \ldots, b)_j \text{ moved by }
               \ge \gamma / 2
 
-    A distance in d dimensions is large between honest updates, of the order of :math:`\sigma d^{1/p}`, and all of it
-    can be spent in one coordinate. Bulyan was made against this.
+    In d dimensions the distances between honest updates are large, of the order of :math:`\sigma d^{1/p}`. A Byzantine
+    update can deviate by as much in a single coordinate. Bulyan was designed against this.
 
     Parameters
     ----------
     coordinate : int
         j.
     target : Rule, optional
-        The rule that has to follow; Krum with the attack's f by default, or with the largest that n allows.
+        The rule that is attacked; Krum with the attack's f by default, or with the largest that n allows.
     budget : int
-        How many times the size is doubled, and then halved in.
+        How many times the size is doubled, and then bisected.
 
     Examples
     --------
-    In 400 dimensions of spread 1, Krum follows a coordinate that is ten spreads off and more.
+    In 400 dimensions with standard deviation 1, Krum follows a coordinate that is more than 10 off.
 
     >>> honest = np.random.default_rng(0).normal(size=(10, 400))
     >>> bool(abs(Leeway()(honest, f=2)[0, 0] - honest[:, 0].mean()) > 10)

@@ -43,13 +43,13 @@ class LineSearch(Attack):
 
     .. math:: b(t) = a + t v, \qquad t^* = \arg\min_t \langle R(x_1, \ldots, b(t), \ldots), \bar x \rangle
 
-    A grid of sizes, equally spaced in their logarithm, and golden section around the best of them. Where p = 2 and rows
-    are combinations, a candidate costs no pass over the coordinates.
+    A grid of sizes, equally spaced in their logarithm, and golden section around the best of them. Where p = 2 and
+    updates are combinations, a candidate costs no pass over the coordinates.
 
     Parameters
     ----------
     attack : Linear
-        What gives the line: `ALIE`, `Tailored`, `MinMax` or `MinSum`. Its own size is among those tried.
+        The attack that gives the line: `ALIE`, `Tailored`, `MinMax` or `MinSum`. Its own size is among those tried.
     target : Rule
         The rule or the MixTailor that the server uses.
     low, high : float
@@ -57,14 +57,14 @@ class LineSearch(Attack):
     budget : int
         How many sizes to try.
     objective : {"inner", "distance"}
-        Make the inner product with the honest mean small, or the distance to it large.
+        Minimise the inner product with the honest mean, or maximise the distance to it.
     against : {"pool", "drawn"}
         Against a MixTailor: the expectation over its rules, or one rule that the attacker draws.
 
     Examples
     --------
     >>> from mixtailor import Comed
-    >>> from mixtailor.attacks import ALIE, LineSearch
+    >>> from mixtailor.attacks import ALIE
     >>> honest = np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> plain = Comed()(np.vstack([honest, ALIE(z=0.1)(honest, f=1)]))
     >>> searched = Comed()(np.vstack([honest, LineSearch(ALIE(z=0.1), Comed())(honest, f=1)]))
@@ -74,8 +74,8 @@ class LineSearch(Attack):
     Notes
     -----
     Allouah et al. [1]_ search over factors of ALIE and of the tailored attack for the largest distance to the honest
-    mean, ``objective="distance"``; the inner product is what MixTailor's definitions rest on. The value is not unimodal
-    in t, hence the grid. `craft` reports the size, the value and the number of rule evaluations.
+    mean, ``objective="distance"``; MixTailor's definitions use the inner product. The value is not unimodal in t, hence
+    the grid. `craft` reports the size, the value and the number of rule evaluations.
 
     References
     ----------

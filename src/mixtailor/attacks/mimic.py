@@ -17,19 +17,19 @@ __all__ = ["Mimic"]
 
 @dataclass(frozen=True)
 class Mimic(Attack):
-    r"""All Byzantine workers copy one honest worker: the one that stands out most.
+    r"""All Byzantine workers copy one honest worker: the one that deviates most.
 
     .. math:: b = x_{i^*}, \qquad i^* = \arg\max_i | z^T (x_i - \mu) |
 
-    with z the direction in which the honest updates vary most. No row is wrong, so that no rule can object; where
-    workers' data differ, one worker's data count f + 1 times.
+    with z the direction in which the honest updates vary most. Every update is a correct one, so that no rule can
+    detect the attack. If the workers' data differ, the data of one worker count f + 1 times.
 
     Parameters
     ----------
     worker : int, optional
-        Always copy this honest update, instead of the one that stands out.
+        Always copy this honest worker, instead of the one that deviates most.
     rounds : int
-        With a state, z is learnt over so many rounds, and then the same worker is copied for ever.
+        With a state, z is estimated over this number of rounds, and then the same worker is copied in all later rounds.
 
     Examples
     --------
@@ -38,9 +38,9 @@ class Mimic(Attack):
 
     Notes
     -----
-    Without a state, z is the first principal direction of this round's rows, in n-space. With one, z is the running
+    Without a state, z is the first principal direction of this round's updates, in n-space. With one, z is the running
     mean of one step of the power iteration a round, in the manner of Oja, the components along it are added up, and the
-    rows must keep their places.
+    order of the workers must stay the same.
 
     References
     ----------

@@ -13,7 +13,7 @@ __all__ = ["MinMax"]
 
 @dataclass(frozen=True)
 class MinMax(Away):
-    r"""As far from the honest mean as keeps the rows within the honest updates' own largest distance.
+    r"""Updates as far from the honest mean as possible within the largest distance of two honest updates.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \max_i \lVert b - x_i \rVert
               \le \max_{i, j} \lVert x_i - x_j \rVert \}
@@ -33,8 +33,8 @@ class MinMax(Away):
     Notes
     -----
     The paper finds gamma by halving steps. Each squared distance is a quadratic in gamma with known coefficients, so
-    that the largest gamma is the smallest of m roots, exactly. Deviations divide by one less than the number of rows,
-    as the authors' code does.
+    that the largest gamma is the smallest of m roots, exactly. Deviations divide by one less than the number of
+    updates, as the authors' code does.
 
     References
     ----------

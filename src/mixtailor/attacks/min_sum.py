@@ -11,7 +11,7 @@ __all__ = ["MinSum"]
 
 @dataclass(frozen=True)
 class MinSum(Away):
-    r"""As far from the honest mean as keeps the sum of squared distances within the honest updates' own largest.
+    r"""Updates as far from the honest mean as possible within the honest updates' largest sum of squared distances.
 
     .. math:: b = \mu + \gamma v, \qquad \gamma = \max \{ \gamma : \sum_i \lVert b - x_i \rVert^2
               \le \max_i \sum_j \lVert x_i - x_j \rVert^2 \}

@@ -20,9 +20,9 @@ class NonFinite(Attack):
     Parameters
     ----------
     value : {"nan", "inf", "-inf", "huge"}
-        What to send. "huge" is finite, and no quarantine finds it.
+        The value to send. "huge" is finite, so that it is not quarantined.
     everywhere : bool
-        In all coordinates, or in the first alone, the others being those of the correct row.
+        In all coordinates, or in the first alone, the others being those of the correct update.
 
     Examples
     --------
@@ -31,14 +31,14 @@ class NonFinite(Attack):
 
     Notes
     -----
-    One NaN makes an average NaN, and makes a sort do what it likes: several published rules return NaN, or the
-    Byzantine update. In layers of several types, "huge" is the largest number of the narrowest.
+    One NaN makes an average NaN and the order of a sort undefined: several published rules return NaN, or the Byzantine
+    update. In layers of several types, "huge" is the largest number of the narrowest.
     """
 
     value: Literal["nan", "inf", "-inf", "huge"] = "nan"
     everywhere: bool = field(default=True, kw_only=True)
 
-    needs: ClassVar[str] = "nothing, or the own row"
+    needs: ClassVar[str] = "nothing, or its own update"
     alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -31,36 +31,38 @@ _STEP = 0.1  # of the first moves, in units of the honest updates' distance to t
 
 @dataclass(frozen=True)
 class OptimalTailored(Attack):
-    r"""The rows that move the target's result farthest in the direction opposite to its result without an attack.
+    r"""The updates that move the target's result farthest in the direction opposite to its result without an attack.
 
     .. math:: \max \lambda \quad \text{subject to} \quad
         R(b_1, \ldots, b_f, x_{f+1}, \ldots, x_n) = -\lambda g, \qquad g = R(x_1, \ldots, x_n)
 
     Comed and the trimmed mean are solved: f equal values reach everything between the smallest and the largest result
-    of a coordinate, which bounds lambda in closed form, and the row is found by inverting a piecewise linear function.
-    For other rules it is a search: two lines with equal rows, :math:`b = -t g`, which a rule that selects may choose,
-    and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate rows, each row then moves by
-    itself in the span of the leading principal directions and of g. The direction counts as reached within
-    `tolerance`. Where nothing reaches it, the rows are those whose result comes nearest to it, and `feasible` is false.
+    of a coordinate, which bounds lambda in closed form, and the update is found by inverting a piecewise linear
+    function. For other rules it is a search: two lines with equal updates, :math:`b = -t g`, which a rule that selects
+    may choose, and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate updates, each update
+    then moves by itself in the span of the leading principal directions and of g. The direction counts as reached
+    within `tolerance`. Where nothing reaches it, the updates are those whose result comes nearest to it, and `feasible`
+    is false.
 
     Parameters
     ----------
     target : Rule
         The rule that the server uses; of a MixTailor, one rule is drawn by the attacker.
     rows : {"equal", "separate"}
-        All Byzantine updates alike (the paper's suboptimal attack), or each its own.
+        All Byzantine updates equal (the paper's suboptimal attack), or each different.
     k : int, optional
-        How many rows are known, own ones included; the others are taken for the mean of those. All by default.
+        How many updates are known, own ones included; the others are assumed to equal the mean of those. All by
+        default.
     model : update, optional
-        w0, the model that the server sent: rows are models, and the result is to be ``w0 - lambda (w - w0)``.
+        w0, the model that the server sent: updates are models, and the result is to be ``w0 - lambda (w - w0)``.
     budget : int
         How many candidates to try.
     tolerance : float
         How far from the opposite direction a result may be, in radians.
     highest : float
-        The largest lambda that is looked for; averages have none of their own.
+        The largest lambda that is searched for; averages have no largest lambda.
     directions : int
-        How many principal directions separate rows may use.
+        How many principal directions separate updates may use.
 
     Examples
     --------
@@ -73,12 +75,12 @@ class OptimalTailored(Attack):
     Notes
     -----
     `craft` reports lambda, the angle between the result and g, whether it is feasible, and the number of rule
-    evaluations, all as the attacker sees them: with partial knowledge the server has other rows. ``k=k`` is
-    ``Sees(k) |``. g is the result on all n correct rows; without `own` it is that of the honest updates, and a
-    simulation computes them for this attack. Gradients or models, full or partial knowledge, equal or separate rows are
-    the eight forms of the paper's appendix.
+    evaluations, as computed by the attacker: with partial knowledge, the server has other updates. ``k=k`` is
+    ``Sees(k) |``. g is the result on all n correct updates; without `own` it is that of the honest updates, and a
+    simulation computes them for this attack. Gradients or models, full or partial knowledge, equal or separate updates
+    are the eight forms of the paper's appendix.
 
-    Equal rows are not always the best against Krum: where an honest update that competes with them has a Byzantine
+    Equal updates are not always the best against Krum: where an honest update that competes with them has a Byzantine
     update among its neighbours, a second Byzantine update that steps away from it raises its score to first order, at a
     cost of second order.
 

@@ -34,13 +34,13 @@ _LINE = "P3"
 
 @dataclass(frozen=True)
 class PoolAttack(Attack):
-    r"""Rows that make even the best result of a pool's rules as bad as a search can.
+    r"""Updates that minimise the best result of all rules of a pool, found by a search.
 
     .. math:: P_1: \quad \min_{b_1, \ldots, b_f} \max_m \; R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)^\top
         \frac1n \sum_{i=1}^n V_i \quad \text{subject to} \quad \lVert b_i - b_j \rVert \ge \epsilon
 
-    Below zero, every rule of the pool ascends: no draw helps. The distance between the rows is what a filter against
-    similar updates asks for. P2 is the same problem with the maximum as a variable of its own. P3 leaves the filter out
+    Below zero, every rule of the pool ascends: no draw helps. The distance between the updates is what a filter against
+    similar updates requires. P2 is the same problem with the maximum as a variable of its own. P3 leaves the filter out
     and searches one line, :math:`b_j = -\lambda \sum_{i=1}^n V_i`, with lambda of either sign.
 
     Parameters
@@ -54,10 +54,10 @@ class PoolAttack(Attack):
     budget : int
         How many candidates to try on P3's line. P1 and P2 then try as many others, starts included.
     starts : sequence of Attack, optional
-        Where to start besides P3's optimum, for P1 and P2; their rows are moved apart first where the filter asks for
+        Where to start besides P3's optimum, for P1 and P2; their updates are moved apart first if the filter requires
         it.
     directions, groups : int
-        As in `BestResponse`; with a filter every row moves by itself.
+        As in `BestResponse`; with a filter every update moves by itself.
 
     Examples
     --------
@@ -74,9 +74,9 @@ class PoolAttack(Attack):
     `craft` reports the value, whether it is below zero (`broken`), whether the filter's distances are kept
     (`feasible`), the rule that decides, the value of each rule, the best start with its value, and the number of rule
     evaluations. The value is never above that of a start, made feasible; without a filter, P1 with the same budget is
-    never above P3, whose rows it can send. That no negative value was found proves nothing: the problem is not convex.
-    :math:`V_i` of the Byzantine workers are their correct rows, `own`; without them, sums and means are those of the
-    honest updates.
+    never above P3, whose updates it can send. That no negative value was found proves nothing: the problem is not
+    convex. :math:`V_i` of the Byzantine workers are their correct updates, `own`; without them, sums and means are
+    those of the honest updates.
 
     References
     ----------

@@ -26,9 +26,9 @@ class Pump(Attack):
 
     P projects on the k directions in which the honest updates of this round spread most, U is the server's result, and
     v its running sum: the velocity of a server with momentum :math:`\gamma`. In these directions the loss is sharp and
-    training oscillates. A push along the velocity takes away the damping. It changes its sign with the oscillation, so
-    that it cancels in what a server remembers of the workers, and it lies where honest updates differ, so that it does
-    not stick out in one round.
+    training oscillates. A push along the velocity reduces the damping. It changes its sign with the oscillation, so
+    that it cancels in what a server remembers of the workers. It lies where honest updates differ, so that it is not an
+    outlier in a single round.
 
     Parameters
     ----------
@@ -52,8 +52,9 @@ class Pump(Attack):
 
     Notes
     -----
-    Show the state each result: ``state.observe(result)``. Where there was none, the honest mean is taken for it. If the
-    velocity has no part in these directions, the honest mean is sent. The state keeps one vector of d numbers.
+    Pass each result to the state: ``state.observe(result)``. Before the first result, the honest mean is used in its
+    place. If the velocity has no part in these directions, the honest mean is sent. The state keeps one vector of d
+    numbers.
     """
 
     length: float = 1.2

@@ -23,7 +23,7 @@ class RandomEpsilon(Attack):
     Parameters
     ----------
     epsilons : sequence of float
-        What to draw from: a small one against Krum and a large one against the median.
+        The values to draw from: a small one against Krum and a large one against the median.
     scale : {"mean", "sum/f"}
         As in `Tailored`.
 
@@ -35,7 +35,7 @@ class RandomEpsilon(Attack):
 
     Notes
     -----
-    The MixTailor paper speaks of a small and a large epsilon without values; 0.1 and 10 are those of its other figures.
+    The MixTailor paper mentions a small and a large epsilon without values; 0.1 and 10 are those of its other figures.
 
     References
     ----------

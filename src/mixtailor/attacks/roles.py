@@ -21,17 +21,17 @@ __all__ = ["Roles"]
 class Roles(Attack):
     """The first Byzantine workers run one attack, the others another.
 
-    By default the first one *blinds*: it sends noise of 1e10, for the sake of the others. A defence that scales all
-    updates by the largest, or that adds up what it sees over rounds, no longer sees them.
+    By default the first worker sends noise of size 1e10 to hide the others. A defence that scales all updates by the
+    largest, or that adds up deviations over rounds, no longer detects them.
 
     Parameters
     ----------
     attack : Attack
-        What most workers run.
+        The attack of the other Byzantine workers.
     other : Attack
-        What the first `count` workers run; noise of deviation 1e10 by default.
+        The attack of the first `count` Byzantine workers; noise of deviation 1e10 by default.
     count : int
-        How many they are.
+        How many Byzantine workers run `other`.
 
     Examples
     --------
@@ -42,8 +42,8 @@ class Roles(Attack):
 
     Notes
     -----
-    Each of the two attacks takes the workers that run it for all there are. Needs one Byzantine worker more than
-    `count`, and more where the attacks do.
+    Each of the two attacks is computed as if the workers that run it were all Byzantine workers. Needs one Byzantine
+    worker more than `count`, and more where the attacks do.
     """
 
     attack: Attack

@@ -26,7 +26,7 @@ class ROP(Attack):
     .. math:: b = \pi a + (1 - \pi) \mu + z \left( \sin\theta \frac{p}{\lVert p \rVert}
               + \cos\theta \frac{r}{\lVert r \rVert} \right)
 
-    All f updates are equal. Rules that clip around their last result do not see a step that is orthogonal to it.
+    All f updates are equal. Rules that clip around their last result do not detect a step that is orthogonal to it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ROP(Attack):
     Notes
     -----
     The server's results come with the state: ``state = attack.begin()``, and ``state.observe(result)`` after each
-    round. Before the first, the honest mean takes the result's place. The form follows the authors' code, where the
+    round. Before the first result, the honest mean is used in its place. The form follows the authors' code, where the
     updates are momenta; the defaults are ours.
 
     References

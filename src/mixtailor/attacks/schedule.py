@@ -21,20 +21,20 @@ class Schedule(Wrapping):
         \mu + (a^t - \mu) & \text{in even spells of flip rounds} \\ \mu - (a^t - \mu) & \text{in odd spells}
         \end{cases}
 
-    with the inner attack's rows :math:`a^t`. A *sleeper* earns trust first: ``Schedule(attack, start=200)``. A *strike*
-    spends it at once: ``Schedule(Tailored(1e4), start=240, length=1)``. An attack that *alternates* leaves no trace in
-    running means: ``Schedule(ALIE(z=0.5), flip=10)``.
+    with the inner attack's updates :math:`a^t`. ``Schedule(attack, start=200)`` sends the honest mean for 200 rounds
+    first (a *sleeper*). ``Schedule(Tailored(1e4), start=240, length=1)`` attacks in a single round (a *strike*).
+    ``Schedule(ALIE(z=0.5), flip=10)`` alternates its sign, so that it cancels in running means.
 
     Parameters
     ----------
     attack : Attack
-        What the workers do when they are awake.
+        The attack of the scheduled rounds.
     start : int
         The first round of the attack; rounds count from 0.
     length : int, optional
         How many rounds the attack lasts; to the end by default.
     flip : int, optional
-        Every so many rounds the rows change sides about the honest mean.
+        After every `flip` rounds the updates change sides about the honest mean.
 
     Examples
     --------
@@ -47,8 +47,8 @@ class Schedule(Wrapping):
 
     Notes
     -----
-    The state counts rounds. An inner attack that remembers watches while it sleeps: it is run, and its rows are not
-    sent. The inner attack's spells of `flip` rounds are counted from `start`.
+    The state counts rounds. An inner attack with a state is also run in the other rounds, but its updates are not sent.
+    Periods of `flip` rounds are counted from `start`.
 
     References
     ----------

@@ -40,8 +40,8 @@ class Shift(Linear):
 
     Notes
     -----
-    `ALIE` moves every coordinate by a multiple of its deviation, and `Drift` against the way that training takes. Here
-    the direction depends on no update, so that it never turns.
+    `ALIE` moves every coordinate by a multiple of its deviation, and `Drift` moves it against the direction of
+    training. Here the direction depends on no update, so that it never changes.
     """
 
     length: float = 0.3

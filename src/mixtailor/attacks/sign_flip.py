@@ -15,7 +15,7 @@ __all__ = ["SignFlip"]
 
 @dataclass(frozen=True)
 class SignFlip(Attack):
-    r"""Each Byzantine worker sends the negative of its correct row.
+    r"""Each Byzantine worker sends the negative of its correct update.
 
     .. math:: b_i = -c \, x_i
 
@@ -31,7 +31,8 @@ class SignFlip(Attack):
 
     Notes
     -----
-    Without `own`, the honest mean stands in for the correct rows, and the attack is `Tailored` with epsilon = scale.
+    Without `own`, the honest mean is used in place of the correct updates, and the attack is `Tailored` with epsilon =
+    scale.
 
     References
     ----------
@@ -41,7 +42,7 @@ class SignFlip(Attack):
 
     scale: float = field(default=1.0, kw_only=True)
 
-    needs: ClassVar[str] = "the own row"
+    needs: ClassVar[str] = "its own update"
     alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

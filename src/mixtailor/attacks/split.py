@@ -20,17 +20,17 @@ class Split(Wrapping):
 
     .. math:: b_{ij} = \begin{cases} a_{ij} & s_j = i \\ \mu_j & \text{otherwise} \end{cases}
 
-    with the inner attack's rows a, and a worker :math:`s_j` drawn for each coordinate. The deviations of two Byzantine
-    workers from the honest mean are orthogonal, so that a defence which looks for workers that move together finds
-    none; their sum is one whole deviation of the inner attack, where equal rows have f of them. The rows are
-    :math:`\sqrt f` times nearer to the mean, and the inner attack may be larger by as much.
+    with the inner attack's updates a, and a worker :math:`s_j` drawn for each coordinate. The deviations of two
+    Byzantine workers from the honest mean are orthogonal, so that a defence which looks for workers that move together
+    finds none; their sum is one whole deviation of the inner attack, where equal updates have f of them. The updates
+    are :math:`\sqrt f` times nearer to the mean, and the inner attack may be larger by as much.
 
     Parameters
     ----------
     attack : Attack
-        What is divided.
+        The attack that is divided.
     every : int, optional
-        Shares are drawn again every so many rounds; by default they stay.
+        After how many rounds the shares are drawn again; by default never.
 
     Examples
     --------

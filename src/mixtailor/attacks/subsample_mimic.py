@@ -33,7 +33,7 @@ class SubsampleMimic(Attack):
     target : Rule
         A rule that draws: `Subsampled`, or a MixTailor.
     epsilons : sequence of float
-        What to choose from.
+        The values to try.
     draws : int
         T.
 

@@ -19,8 +19,8 @@ class Tailored(Linear):
 
     .. math:: b = -\frac{\epsilon}{n - f} \sum_{i \text{ honest}} x_i
 
-    All f updates are equal. A small epsilon brings them near the honest updates, where Krum may choose one; a large one
-    moves averages and medians.
+    All f updates are equal. With a small epsilon they are close to the honest updates, so that Krum may select one;
+    with a large epsilon they move averages and medians.
 
     Parameters
     ----------

@@ -16,14 +16,14 @@ __all__ = ["TwinOutliers"]
 
 @dataclass(frozen=True)
 class TwinOutliers(Attack):
-    r"""f identical rows, any distance away, against the honest mean.
+    r"""f identical updates at any distance, in the direction opposite to the honest mean.
 
     .. math:: b = \mu - D \, \mathrm{spread} \, \frac{\mu}{\lVert \mu \rVert}
 
-    with the spread the median distance between honest updates. Bulyan picks rows by Krum until 2f of them are left. The
-    last pick is made among so few rows that Krum compares each with f - 1 neighbours, or with one, and identical rows
-    have f - 1 neighbours at distance zero: one of them is picked. The mean around the median leaves it out; the
-    plain mean as second phase follows it without bound.
+    with the spread the median distance between honest updates. Bulyan selects updates by Krum until 2f updates are
+    left. In its last selection only 2f + 1 updates are left, so that Krum compares each with f - 1 neighbours, or with
+    one. Identical updates have f - 1 neighbours at distance zero, so one of them is selected. The mean around the
+    median leaves it out; with the plain mean as second phase, it moves the result without bound.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ __all__ = ["Zero"]
 
 @dataclass(frozen=True)
 class Zero(Attack):
-    r"""Rows of zeros: the worker that takes part and does nothing.
+    r"""Updates of zeros, from workers that take part without training.
 
     .. math:: b = 0
 
@@ -25,7 +25,7 @@ class Zero(Attack):
 
     Notes
     -----
-    It slows averages down, and where honest updates are short and scattered, Krum chooses it.
+    It shortens averages. If honest updates are short compared with the distances between them, Krum selects it.
     """
 
     needs: ClassVar[str] = "nothing"

@@ -31,7 +31,7 @@ def paper_pool(
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     n : int, optional
         How many updates every round has. What they forbid is left out of the pool, for good: a `MixTailor` refuses a
         call with fewer updates than one of its rules needs.

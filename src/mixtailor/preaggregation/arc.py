@@ -17,7 +17,7 @@ __all__ = ["ARC"]
 
 @dataclass(frozen=True)
 class ARC(PreAggregation):
-    r"""Adaptive robust clipping: the k longest rows are shortened to the length of the next one.
+    r"""Adaptive robust clipping: the k longest updates are shortened to the length of the next one.
 
     .. math:: y_i = \min\left(1, \frac{C}{\lVert x_i \rVert_2}\right) x_i, \qquad
        k = \left\lfloor 2 \frac{f}{n} (n - f) \right\rfloor
@@ -27,11 +27,11 @@ class ARC(PreAggregation):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
-    Of four rows with f = 1 the longest one is shortened.
+    Of four updates with f = 1 the longest one is shortened.
 
     >>> from mixtailor import Mean
     >>> (ARC(f=1) >> Mean())(np.array([[1.0], [2.0], [3.0], [9e9]]))
@@ -40,8 +40,8 @@ class ARC(PreAggregation):
     Notes
     -----
     In front of a rule with coefficient :math:`\kappa` the coefficient is :math:`\kappa + \frac{2f}{n - 2f}` [1]_, at
-    most three times as large: clipping costs little in the worst case, and no row that comes out is longer than the
-    longest honest one.
+    most three times as large: clipping costs little in the worst case, and no clipped update is longer than the longest
+    honest one.
 
     References
     ----------

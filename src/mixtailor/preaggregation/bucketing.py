@@ -14,18 +14,18 @@ __all__ = ["Bucketing"]
 
 @dataclass(frozen=True)
 class Bucketing(PreAggregation):
-    r"""The rows in random order, in buckets of one size, each bucket averaged.
+    r"""The means of buckets of s updates, in random order.
 
     .. math:: y_i = \frac1s \sum_{k = (i - 1) s + 1}^{i s} x_{\pi(k)}
 
-    with :math:`\pi` a random permutation; the last bucket may hold fewer rows and is averaged over those it holds. Of n
-    rows with f faulty ones it makes ``ceil(n / s)`` rows with f faulty ones. Cost: none of its own, since means are
-    made block by block.
+    with :math:`\pi` a random permutation; the last bucket may hold fewer updates and is averaged over those it holds.
+    Of n updates with f faulty ones it makes ``ceil(n / s)`` means with f faulty ones. Cost: none of its own, since the
+    means are computed block by block.
 
     Parameters
     ----------
     size : int
-        The rows of a bucket, s.
+        The number of updates in a bucket, s.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Bucketing(PreAggregation):
     Notes
     -----
     The permutation comes from the secret randomness of the call, after the updates have arrived: an attacker who knew
-    it could spoil a bucket of its choice.
+    it could choose which buckets its updates are in.
 
     References
     ----------

@@ -16,7 +16,7 @@ __all__ = ["Clipping", "clipped"]
 
 @dataclass(frozen=True)
 class Clipping(PreAggregation):
-    r"""Rows longer than a radius are shortened to it.
+    r"""Updates longer than a radius are shortened to it.
 
     .. math:: y_i = \min\left(1, \frac{C}{\lVert x_i \rVert_2}\right) x_i
 
@@ -25,7 +25,7 @@ class Clipping(PreAggregation):
     Parameters
     ----------
     radius : float
-        The most that a row may measure, C, in the units of the updates.
+        The largest length of an update, C, in the units of the updates.
 
     Examples
     --------
@@ -35,9 +35,9 @@ class Clipping(PreAggregation):
 
     Notes
     -----
-    A fixed radius makes no rule robust, and one below the honest lengths biases the result: that is what `ARC` was made
-    for. Norms are taken with scaling, so that a row at 1e38 comes out at the radius and not at zero; only a row
-    beyond 1e140, which float64 alone can hold, becomes a row of zeros.
+    A fixed radius makes no rule robust, and a radius below the honest lengths biases the result. `ARC` adapts the
+    radius instead. Norms are computed with scaling, so that an update at 1e38 is clipped to the radius and not to zero.
+    Only an update beyond 1e140, which float64 alone can represent, becomes zero.
 
     References
     ----------

@@ -18,18 +18,19 @@ __all__ = ["NNM"]
 
 @dataclass(frozen=True)
 class NNM(PreAggregation):
-    r"""Nearest-neighbour mixing: each row becomes the mean of the n - f rows nearest to it, itself included.
+    r"""Nearest-neighbour mixing: each update becomes the mean of the n - f updates nearest to it, itself included.
 
     .. math:: y_i = \frac{1}{n - f} \sum_{j \in N(i)} x_j
 
-    n and f stay as they are. Cost O(n^2 d), and nothing of size n x d is allocated: mixed rows are made block by block.
+    n and f stay as they are. Cost O(n^2 d), and nothing of size n x d is allocated: mixed updates are computed block by
+    block.
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     p : float
-        The norm that says which rows are near.
+        The norm of the distances, 1 to infinity.
 
     Examples
     --------
@@ -40,8 +41,9 @@ class NNM(PreAggregation):
 
     Notes
     -----
-    Ties go to the row of the lower index. In front of a rule with coefficient :math:`\kappa`, the coefficient is
-    :math:`\frac{8 f}{n - f} (1 + \kappa)`, which makes every rule of a finite one optimal up to a constant.
+    Ties go to the update of the lower index. In front of a rule with coefficient :math:`\kappa`, the coefficient is
+    :math:`\frac{8 f}{n - f} (1 + \kappa)`, so that every rule with a bounded coefficient becomes optimal up to a
+    constant.
 
     References
     ----------

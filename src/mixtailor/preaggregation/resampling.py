@@ -14,18 +14,18 @@ __all__ = ["Resampling"]
 
 @dataclass(frozen=True)
 class Resampling(PreAggregation):
-    r"""Each row becomes the mean of s rows drawn at random, so that no row is drawn more than s times in all.
+    r"""Each update becomes the mean of s updates drawn at random, and every update is drawn s times in all.
 
     .. math:: y_i = \frac1s \sum_{k=1}^{s} x_{j_{ik}}
 
-    Of n rows with f faulty ones it makes n rows, of which up to s f hold a faulty one: the rule behind it gets s f,
-    or, with ``f_after="declared"``, keeps the f it has, as in the MixTailor paper's experiments. Cost: none of its own,
-    since means are made block by block.
+    Of n updates with f faulty ones it makes n updates, of which up to ``s f`` contain a faulty one. The rule behind it
+    gets ``s f``, or, with ``f_after="declared"``, keeps its own f, as in the MixTailor paper's experiments. Cost: none
+    of its own, since the means are computed block by block.
 
     Parameters
     ----------
     repeats : int
-        The draws of a row, s.
+        How often each update is drawn, s.
 
     Examples
     --------
@@ -37,10 +37,10 @@ class Resampling(PreAggregation):
 
     Notes
     -----
-    Each row has s tickets, the n s tickets are shuffled, and each mean takes the next s of them: every row is used
-    exactly s times, so that the mean of all stays as it is, and a row may be twice in one mean. The randomness is the
-    secret one of the call, drawn after the updates have arrived. A later version of the paper replaced this by
-    `Bucketing`, which has fewer rows and does not spread the faulty ones.
+    The list that contains each update s times is shuffled, and each mean is that of the next s entries. Every update is
+    used exactly s times, so that the mean of all stays the same; an update may occur twice in one mean. The shuffle
+    comes from the secret randomness of the call, after the updates have arrived. A later version of the paper replaced
+    this by `Bucketing`, which returns fewer means and does not spread the faulty updates.
 
     References
     ----------

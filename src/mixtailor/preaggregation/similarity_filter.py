@@ -16,18 +16,18 @@ __all__ = ["SimilarityFilter"]
 
 @dataclass(frozen=True)
 class SimilarityFilter(PreAggregation):
-    r"""Rows that are too similar to another row are removed: a defence against attackers who all send the same.
+    r"""Updates that are too similar to another update are removed: a defence against attackers that send equal updates.
 
     .. math:: \{x_i : \lVert x_i - x_j \rVert_p \ge \epsilon \text{ for all } j \ne i\}
 
-    Of a similar pair both rows are removed, since the copy cannot be distinguished from the original. Of n rows with f
-    faulty ones it makes, at worst, n - 2f rows with f faulty ones, provided that honest rows are ``2 eps`` apart or
-    more: then a faulty row, by coming close to an honest one, takes that one away and no other. Cost O(n^2 d).
+    Of a similar pair both updates are removed, since the copy cannot be distinguished from the original. Of n updates
+    with f faulty ones it makes, at worst, n - 2f updates with f faulty ones, provided that honest updates are ``2 eps``
+    apart or more: then a faulty update close to an honest one removes at most that one. Cost O(n^2 d).
 
     Parameters
     ----------
     eps : float
-        Rows closer than this are similar; in the units of the updates.
+        Updates closer than this are similar; in the units of the updates.
     p : float
         The norm, 1 to infinity.
 
@@ -40,10 +40,10 @@ class SimilarityFilter(PreAggregation):
 
     Notes
     -----
-    The appendix of the MixTailor paper mentions a filter that rejects all similar updates and, for attackers who mean
-    to pass it, of distances of at least :math:`\epsilon`: a distance of exactly ``eps`` passes. Where honest rows are
-    similar to each other they leave too; where fewer rows are left than the rule behind needs, the call fails and says
-    so. Choose ``eps`` far below the distances between honest rows.
+    The appendix of the MixTailor paper mentions a filter that rejects all similar updates, and attackers that keep a
+    distance of at least :math:`\epsilon` to pass it. So a distance of exactly ``eps`` passes. Honest updates that are
+    similar to each other are removed too. If fewer updates are left than the rule needs, the call raises an error.
+    Choose ``eps`` far below the distances between honest updates.
 
     References
     ----------

@@ -83,7 +83,7 @@ def filtered(
         Inner products of the rows, V x n x n. Each iteration looks at the view whose top eigenvalue is largest, and
         the weights are taken at which that eigenvalue was least; with one view, this is CAF.
     f : int or float
-        How many rows may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
+        How many updates may be Byzantine, or how much of the mass: the weights keep a sum of about n - 2f.
     levels : sequence of float
         The unit of each view's eigenvalue, above 0; 1 by default.
     enough : float

@@ -13,13 +13,13 @@ __all__ = ["Aksel"]
 
 @dataclass(frozen=True)
 class Aksel(Rule):
-    r"""The mean of the rows that are no farther from the coordinate-wise median than the median row.
+    r"""The mean of the updates that are no farther from the coordinate-wise median than the median update.
 
     .. math:: \frac{1}{|B|} \sum_{i \in B} x_i, \qquad
         B = \{i : \lVert x_i - c \rVert_2 \le \operatorname{median}_j \lVert x_j - c \rVert_2\}
 
-    where c is the coordinate-wise median. Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is
-    declared. Cost O(n log^2 n d).
+    where c is the coordinate-wise median. Needs ``n >= 1`` and tolerates fewer than half of the updates, so that no f
+    is declared. Cost O(n log^2 n d).
 
     Examples
     --------
@@ -28,12 +28,12 @@ class Aksel(Rule):
 
     Notes
     -----
-    About half of the rows are averaged; rows at the same distance as the median row all are, so that the order of the
-    rows does not matter. Some libraries take the (n + 1) // 2 nearest rows whatever ties there are, offer the n - f
-    nearest instead, or take torch's lower median as c.
+    About half of the updates are averaged; all updates at the same distance as the median update are included, so that
+    the order of the updates does not matter. Some libraries take the (n + 1) // 2 nearest updates whatever ties there
+    are, offer the n - f nearest instead, or take torch's lower median as c.
 
-    At most half of the rows are faulty, so the median distance is at most that of the farthest honest row: what is
-    averaged stays near the median, which stays within the honest values. No coefficient is published.
+    At most half of the updates are faulty, so the median distance is at most that of the farthest honest update: what
+    is averaged stays near the median, which stays within the honest values. No coefficient is published.
 
     References
     ----------

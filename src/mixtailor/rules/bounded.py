@@ -36,17 +36,17 @@ class Bounded(Rule):
     Parameters
     ----------
     rule : Rule
-        Any, also one without a bound of its own.
+        Any rule, also one without a bound of its own.
     f : int, optional
-        How many rows may be Byzantine; by default what the rule tolerates.
+        How many updates may be Byzantine; by default what the rule tolerates.
     slack : float
         c, at least 1.
     limit : float, optional
-        The most that the result may measure in any case. `Guarded` gives here what the rounds before say.
+        An upper bound on the length of the result in any case. `Guarded` sets it from the last rounds.
 
     Examples
     --------
-    The mean follows one far row without limit, and its result is as long as the second longest row here.
+    One far update moves the mean without limit. Here the result is as long as the second longest update.
 
     >>> from mixtailor import Mean
     >>> Bounded(Mean(), f=1)(np.array([[1.0, 0.0], [1.2, 0.0], [0.8, 0.1], [9e9, 0.0]])).round(3)
@@ -58,17 +58,17 @@ class Bounded(Rule):
 
     .. math:: \kappa' = \left( \sqrt{\kappa} + \sqrt{\frac{f}{n - 2f}} \right)^2
 
-    Proof. Let m be the mean and :math:`\sigma^2` the variance of the honest rows, h = n - f of them, and P the
+    Proof. Let m be the mean and :math:`\sigma^2` the variance of the honest updates, h = n - f of them, and P the
     projection onto the ball of radius cR about the origin. Projections do not enlarge distances, so
-    :math:`\lVert P U - m \rVert \le \lVert P U - P m \rVert + \lVert P m - m \rVert \le \sqrt\kappa \sigma +
-    (\lVert m \rVert - cR)_+`. Where the ball contains m, the second term is zero, and nothing is lost. Otherwise let u
-    be the direction of m. At most f rows are longer than R, so at least h - f honest rows have
-    :math:`\langle x_i, u \rangle \le R`, while the mean of :math:`\langle x_i, u \rangle` is
-    :math:`\lVert m \rVert`. With a share of at least (h - f)/h at or below R, the variance along u is at least
-    :math:`(\lVert m \rVert - R)^2 (h - f) / f`. So :math:`(\lVert m \rVert - R)_+^2 \le \sigma^2 f / (n - 2f)`. Where
-    the bound is made for t Byzantine rows and f of them are, the same steps give t/(n - f - t) under the second root:
-    a rule that takes no f, as `Comed`, is better given one here. A limit that is given from outside has no part in
-    this: with one, no coefficient is declared.
+    :math:`\lVert P U - m \rVert \le \lVert P U - P m \rVert + \lVert P m - m \rVert`, which is at most
+    :math:`\sqrt\kappa \sigma + (\lVert m \rVert - cR)_+`.
+    Where the ball contains m, the second term is zero, and nothing is lost. Otherwise let u be the direction of m. At
+    most f updates are longer than R, so at least h - f honest updates have :math:`\langle x_i, u \rangle \le R`, while
+    the mean of :math:`\langle x_i, u \rangle` is :math:`\lVert m \rVert`. With a share of at least (h - f)/h at or
+    below R, the variance along u is at least :math:`(\lVert m \rVert - R)^2 (h - f) / f`. So
+    :math:`(\lVert m \rVert - R)_+^2 \le \sigma^2 f / (n - 2f)`. If the bound is made for t Byzantine updates and only f
+    updates are Byzantine, the same steps give t/(n - f - t) under the second root. So declare a realistic f here for a
+    rule that takes none, such as `Comed`. With `limit`, no coefficient is declared.
 
     Lengths are from the origin, so what workers send has to be gradients or differences, not models.
 

@@ -18,10 +18,10 @@ __all__ = ["Bulyan"]
 
 @dataclass(frozen=True)
 class Bulyan(Rule):
-    r"""A rule picks rows one after the other; the picks are then averaged around their median.
+    r"""Updates selected one by one by another rule, then averaged around their median in each coordinate.
 
-    Phase one picks :math:`\theta = n - 2f` different rows, each the row closest, in the selection's norm, to what the
-    selection rule returns on the rows still left. Phase two takes, per coordinate, the mean of the
+    Phase one picks :math:`\theta = n - 2f` different updates, each the update closest, in the selection's norm, to what
+    the selection rule returns on the updates still left. Phase two is, per coordinate, the mean of the
     :math:`\beta = \theta - 2f` values nearest to the median of the picks, or a given rule on the picks.
 
     Needs ``n >= 4f + 3``. Cost O(n^2 d) with Krum.
@@ -29,7 +29,7 @@ class Bulyan(Rule):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     selection : Rule, optional
         The rule of phase one; Krum in the norm `p` by default.
     then : Rule, optional
@@ -45,20 +45,22 @@ class Bulyan(Rule):
 
     Notes
     -----
-    A selection that returns one row *is* that pick. Selection runs on as few as ``2f + 1`` rows: its own requirement is
-    not checked there, f stays, and Krum takes ``max(1, left - f - 2)`` neighbours. Bulyan's paper needs
-    ``n >= 4f + 3``; MixTailor's writes ``>``. With one neighbour left, rows that are each other's nearest tie; the sum
-    of their distances to the other rows decides then, so that the order of the rows does not. A published
-    implementation picks the same row many times; here picks differ.
+    If the selection rule returns one of the updates, that update is the pick. The selection rule runs on as few as
+    ``2f + 1`` updates. Its own requirement is not checked there, f stays the same, and Krum uses
+    ``max(1, left - f - 2)`` neighbours. Bulyan's paper needs ``n >= 4f + 3``; MixTailor's writes ``>``. With one
+    neighbour, two updates that are nearest to each other have equal scores; then the sum of the distances to the other
+    updates decides, so that the order of the updates does not matter. A published implementation picks the same update
+    many times; here picks differ.
 
     With the plain mean as second phase, which the pool of the MixTailor paper has, this rule is **not robust** where
-    the selection is Krum or the mean: with f >= 2, two identical far rows are selected last by Krum, and the mean
-    selects a far row that another one, farther away, makes it equal to. Either moves the result without bound. A
-    selection that tolerates f of ``2f + 1`` rows, such as `Comed`, selects no far row, whatever the second phase is.
+    the selection is Krum or the mean: with f >= 2, Krum selects one of two identical far updates in its last step, and
+    the mean selects a far update if another update, farther away, moves the mean to it. Either moves the result without
+    bound. A selection that tolerates f of ``2f + 1`` updates, such as `Comed`, selects no far update, whatever the
+    second phase is.
 
-    The order of the rows does not matter with Krum and with a selection that tolerates f of ``2f + 1`` rows. With other
-    selections, far rows can leave several rows equally close, to all digits, to what the selection returns; the first
-    of them is then selected. With the mean in the norm 2 this takes two far rows that nearly cancel.
+    The order of the updates does not matter with Krum and with a selection that tolerates f of ``2f + 1`` updates. With
+    other selections, far updates can make several updates equally close, to all digits, to what the selection returns;
+    the first of them is then selected. With the mean in the norm 2 this takes two far updates that nearly cancel.
 
     References
     ----------

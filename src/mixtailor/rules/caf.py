@@ -15,7 +15,7 @@ __all__ = ["CAF", "combined_by_mass"]
 
 @dataclass(frozen=True)
 class CAF(Rule):
-    r"""The covariance-bound agnostic filter: rows lose weight as far as they stick out where the rows spread most.
+    r"""The covariance-bound agnostic filter: a mean that gives less weight to outliers along the widest direction.
 
     Weights :math:`c_i` start at 1, and while their sum exceeds n - 2f, with :math:`\mu` the weighted mean and v the top
     eigenvector of the weighted covariance,
@@ -23,13 +23,13 @@ class CAF(Rule):
     .. math:: c_i \leftarrow c_i \left(1 - \frac{\tau_i}{\max_j \tau_j}\right),
        \qquad \tau_i = \langle x_i - \mu, v \rangle^2
 
-    The result is the weighted mean at which the top eigenvalue was least, the last weights included. Needs
-    ``n >= 2f + 1``. Cost O(n^2 d), and at most n spectra of n x n matrices.
+    The result is the weighted mean for which the top eigenvalue was smallest; the last weights are also considered.
+    Needs ``n >= 2f + 1``. Cost O(n^2 d), and at most n spectra of n x n matrices.
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -38,22 +38,22 @@ class CAF(Rule):
 
     Notes
     -----
-    The maximum is over the rows that still have weight: over all of them, a row that is far out and has lost its weight
-    would keep the others from ever losing theirs. Other libraries take it over all rows, and approximate v by one step
-    of the power method from a random vector; here v is exact up to rounding, so that no randomness is used. Where two
-    directions spread alike, which of them is taken is not defined.
+    The maximum is over the updates that still have weight: otherwise an update that is far out and has no weight any
+    more would prevent all others from losing weight. Other libraries use the maximum over all updates, and approximate
+    v by one step of the power method from a random vector; here v is exact up to rounding, so that no randomness is
+    used. If two directions have the same variance, it is not defined which one is used.
 
     The published algorithm does not evaluate the weights that end its loop. With one Byzantine update more than f,
-    these may be the only ones without it, so they are evaluated here. What becomes of the guarantee: for any weights
-    whose sum is s times the largest of them, s > f, and whose weighted covariance has the top eigenvalue
-    :math:`\lambda`,
+    these may be the only weights that exclude all Byzantine updates, so they are evaluated here. The guarantee becomes:
+    for any weights whose sum is s times the largest of them, s > f, and whose weighted covariance has the top
+    eigenvalue :math:`\lambda`,
 
     .. math:: \lVert \mu - \mu_H \rVert \le (\sqrt{\lambda} + \sqrt{\lambda_H}) \sqrt{\frac{n - s}{s - f}}
 
     with the mean :math:`\mu_H` and the top eigenvalue :math:`\lambda_H` of the n - f honest updates. This is ours: the
     normalised weights and the uniform distribution on the honest updates share a mass of at least (s - f)/(n - f), and
     the mean of a part of mass m is within :math:`\sqrt{\lambda (1 - m)/m}` of the mean of the whole. Weights with s
-    below f + 1 or n - 2f - 1/2 are not taken: with fewer, one cluster of honest updates might have all the weight.
+    below f + 1 or n - 2f - 1/2 are not used: with fewer, one cluster of honest updates might have all the weight.
 
     With `weights=` an update of weight 3 is three equal ones, and f becomes the Byzantine part of the weight; in the
     two limits above, 1 and 1/2 are one and half of the mean weight.

@@ -17,27 +17,27 @@ __all__ = ["CenteredClipping"]
 
 @dataclass(frozen=True)
 class CenteredClipping(Rule):
-    r"""Steps from a centre towards the rows, each row pulling by no more than a length.
+    r"""Steps from a centre towards the mean of the updates, with each difference clipped to a fixed length.
 
     .. math:: v \leftarrow v + \frac1n \sum_i (x_i - v) \min\left(1, \frac{\tau}{\lVert x_i - v \rVert_2}\right)
 
     It starts at the ``reference=`` given with the call, which in the paper is the result of the round before. Without
-    one it starts at the medoid, the row whose ``floor(n/2)``-th nearest other row is closest, or at the mean of such
-    rows where there are several: fewer than half of the rows cannot move it, and it costs nothing beyond the distances.
-    Needs ``n >= 1``; no f is declared. Cost O(n^2 d) for any number of iterations, since all but the first run on the
-    n x n inner products, and O(nd) for one iteration from a reference.
+    one it starts at the medoid, the update whose ``floor(n/2)``-th nearest other update is closest, or at the mean of
+    such updates where there are several: fewer than half of the updates cannot move it, and it costs nothing beyond the
+    distances. Needs ``n >= 1``; no f is declared. Cost O(n^2 d) for any number of iterations, since all but the first
+    run on the n x n inner products, and O(nd) for one iteration from a reference.
 
     Parameters
     ----------
     tau : float
-        The most that a row may pull, in the units of the updates: no value suits all, so there is no default. The order
-        of the distance of honest rows to their mean is a good start.
+        The largest length of a difference, in the units of the updates. No value suits all trainings, so there is no
+        default. Start with the typical distance of honest updates to their mean.
     iterations : int
-        How many steps are made.
+        The number of steps.
 
     Examples
     --------
-    Each row pulls with at most 1 of the 4 shares.
+    Each of the four differences is clipped to length 1, and their mean is added to the reference.
 
     >>> rows = np.array([[0.0], [1.0], [2.0], [9e9]])
     >>> CenteredClipping(tau=1.0)(rows, reference=np.array([1.0]))
@@ -45,10 +45,11 @@ class CenteredClipping(Rule):
 
     Notes
     -----
-    Other libraries start at zero where there is no last result, which a `reference` of zeros gives: far from the rows,
-    one step from there is `tau` long at most. One row moves a step by no more than ``tau / n``, whatever it holds. The
-    published guarantee is about the distance from the start to the honest mean, so that there is no coefficient. With
-    a reference, adding a vector to all rows adds it to the result where it is added to the reference too.
+    Other libraries start at zero if there is no last result; a `reference` of zeros does the same. One step is at most
+    `tau` long, so that a start far from the updates stays far from them. One update moves the result of a step by at
+    most ``tau / n``, whatever it contains. The published guarantee is about the distance from the start to the honest
+    mean, so that there is no coefficient. If the same vector is added to all updates and to the reference, it is added
+    to the result.
 
     References
     ----------

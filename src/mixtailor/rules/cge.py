@@ -13,7 +13,7 @@ __all__ = ["CGE"]
 
 @dataclass(frozen=True)
 class CGE(Rule):
-    r"""Comparative gradient elimination: the mean of the n - f rows of least norm.
+    r"""Comparative gradient elimination: the mean of the n - f updates of least norm.
 
     .. math:: \frac{1}{n - f} \sum_{i = 1}^{n - f} x_{(i)}, \qquad
         \lVert x_{(1)} \rVert_2 \le \ldots \le \lVert x_{(n)} \rVert_2
@@ -23,7 +23,7 @@ class CGE(Rule):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -32,10 +32,10 @@ class CGE(Rule):
 
     Notes
     -----
-    The first papers sum the rows that are left; the mean, which later ones and most libraries take, differs by the
-    factor ``n - f``. Ties go to the row of the lower index. A Byzantine row passes when it is no longer than the
-    honest ones, in whatever direction it points: the rule guards against large rows, not against turned ones, and no
-    coefficient can exist, since it does not move with a translation of the rows.
+    The first papers use the sum of the remaining updates. The mean, which later papers and most libraries use, differs
+    by the factor ``n - f``. Ties go to the update of the lower index. A Byzantine update is included if it is no longer
+    than the honest ones, whatever its direction. So the rule removes long updates, but does not detect wrong
+    directions. No coefficient can exist, since the result does not move with a translation of the updates.
 
     References
     ----------

@@ -16,24 +16,24 @@ __all__ = ["ClippedGossip"]
 
 @dataclass(frozen=True)
 class ClippedGossip(Rule):
-    r"""One's own vector, moved towards the others by differences that are clipped.
+    r"""A worker's own vector, moved towards the vectors of the others by clipped differences.
 
     .. math:: r + \frac1n \sum_i (x_i - r) \min\left(1, \frac{\tau}{\lVert x_i - r \rVert_2}\right)
 
-    r is the ``reference=`` of the call: a worker's own vector, which is one of the n rows. Without a fixed radius,
-    :math:`\tau` is the (2f + 1)-th largest of the distances: of the rows that are that far or farther, most are honest.
-    Needs ``n >= 2f + 1`` and a reference. Cost O(nd).
+    r is the ``reference=`` of the call: a worker's own vector, which is one of the n updates. Without a fixed radius,
+    :math:`\tau` is the (2f + 1)-th largest of the distances: most of the updates at this distance or farther are
+    honest. Needs ``n >= 2f + 1`` and a reference. Cost O(nd).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     tau : float, optional
         A fixed radius, as in [1]_, in the units of the vectors.
 
     Examples
     --------
-    The far row pulls by as much as the third largest distance, which is 1.
+    The difference to the far update is clipped to the third largest distance, which is 1.
 
     >>> rows = np.array([[0.0], [1.0], [-1.0], [1.0], [9e9]])
     >>> ClippedGossip(f=1)(rows, reference=np.array([0.0]))
@@ -41,10 +41,10 @@ class ClippedGossip(Rule):
 
     Notes
     -----
-    With a fixed `tau` this is one step of ClippedGossip [1]_ with equal weights. A radius from the distances, beyond
-    the f largest of them, is the idea of CS+ [2]_; which of them it is, is our choice. One worker moves the result
-    by at most :math:`\tau / n`. Guarantees are relative to the reference and to the graph, so that there is no
-    coefficient relative to the honest mean alone; ``mixtailor.theory.gossip_condition`` looks at the graph.
+    With a fixed `tau` this is one step of ClippedGossip [1]_ with equal weights. A radius from the distances, smaller
+    than the f largest of them, is the idea of CS+ [2]_; the choice of the (2f + 1)-th is ours. One worker moves the
+    result by at most :math:`\tau / n`. Guarantees are relative to the reference and to the graph, so that there is no
+    coefficient relative to the honest mean alone; ``mixtailor.theory.gossip_condition`` checks the graph.
 
     References
     ----------

@@ -16,7 +16,7 @@ class Comed(Rule):
 
     .. math:: U_k = \operatorname{median}(x_{1k}, \ldots, x_{nk})
 
-    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(nd log^2 n).
+    Needs ``n >= 1`` and tolerates fewer than half of the updates, so that no f is declared. Cost O(nd log^2 n).
 
     Examples
     --------
@@ -26,8 +26,8 @@ class Comed(Rule):
     Notes
     -----
     With n even the result is the mean of the two middle values; torch's `median` gives the lower one. The coefficient
-    is the sharp one of the scalar problem: with f rows Byzantine, at least ``a = floor(n/2) + 1 - f`` honest values lie
-    on the far side of the median, and so ``kappa = (n - f - a) / a``.
+    is the sharp one of the scalar problem: with f updates Byzantine, at least ``a = floor(n/2) + 1 - f`` honest values
+    lie on the far side of the median, and so ``kappa = (n - f - a) / a``.
 
     References
     ----------

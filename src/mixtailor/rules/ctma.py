@@ -46,15 +46,16 @@ class CTMA(Rule):
 
     Notes
     -----
-    In one coordinate, around the median, this is `Meamed`; around a trusted vector it is `MoNNA`. What it does behind a
-    rule, `NNM` does in front of one, at O(n^2 d).
+    In one coordinate, around the median, this is `Meamed`; around a trusted vector it is `MoNNA`. It averages nearest
+    updates after a rule; `NNM` does so before a rule, at O(n^2 d).
 
     The coefficient is ours: :math:`\frac{4 f}{n - f} (1 + \kappa)` with the :math:`\kappa` of the rule. Of the honest
-    updates, z <= f are left out, and as many Byzantine ones are taken, none of which is farther from c than any of
-    those left out. So :math:`U - \bar x` is :math:`\frac{1}{n - f}` times a sum of 2z differences to c, and by Cauchy's
-    inequality :math:`\lVert U - \bar x \rVert^2 \le \frac{4 z}{(n - f)^2} \sum_{i \text{ honest}} \lVert x_i - c
-    \rVert^2`, which is at most :math:`\frac{4 f}{n - f} (v + \kappa v)` with v the honest variance. The paper [1]_ has
-    the same order, f / n times (1 + kappa), with a larger constant and weights on the updates.
+    updates, z <= f are left out, and as many Byzantine updates are included. None of these is farther from c than any
+    of those left out. So :math:`U - \bar x` is :math:`\frac{1}{n - f}` times a sum of 2z differences to c, and by
+    Cauchy's inequality
+    :math:`\lVert U - \bar x \rVert^2 \le \frac{4 z}{(n - f)^2} \sum_{i \text{ honest}} \lVert x_i - c \rVert^2`, which
+    is at most :math:`\frac{4 f}{n - f} (v + \kappa v)` with v the honest variance. The paper [1]_ has the same order, f
+    / n times (1 + kappa), with a larger constant and weights on the updates.
 
     References
     ----------

@@ -39,8 +39,8 @@ class DistanceFilter(Rule):
 
     Notes
     -----
-    Where nobody is far away, all updates are averaged. Rules that always remove f updates then remove honest ones, and
-    Byzantine updates close to the mean get more than their share of the weight.
+    If no update is far away, all updates are averaged. Rules that always remove f updates remove honest ones in this
+    case, and Byzantine updates close to the mean get more than their share of the weight.
 
     The median over j is the lower of two middle values, and the one over the scores the upper one. With D the largest
     distance between two honest updates, the usual score is then at most D^2, since for more than half of the updates

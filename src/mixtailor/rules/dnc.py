@@ -16,26 +16,26 @@ __all__ = ["DnC"]
 
 @dataclass(frozen=True)
 class DnC(Rule):
-    r"""Divide and conquer: the mean of the rows that stick out on no random sample of the coordinates.
+    r"""Divide and conquer: the mean of the updates that are outliers on none of several random samples of coordinates.
 
-    On each sample, with v the top right singular vector of the rows less their mean, the rows with the
+    On each sample, with v the top right singular vector of the updates less their mean, the updates with the
     ``floor(fraction f)`` largest scores
 
     .. math:: s_i = \langle x_i - \bar x, v \rangle^2
 
-    leave, and the result is the mean of the rows that no sample dropped. Needs ``n >= 2f + 1``. Cost
-    O(iterations n^2 coordinates) and one reading of the rows that are kept.
+    are removed. The result is the mean of the updates that no sample removed. Needs ``n >= 2f + 1``. Cost O(iterations
+    n^2 coordinates) and one reading of the updates that are kept.
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     coordinates : int
         How many coordinates a sample has; all of them where d is no larger.
     iterations : int
         How many samples are drawn.
     fraction : float
-        How many rows leave on each sample, in units of f; above 0, at most 2.
+        How many updates are removed on each sample, in units of f; above 0, at most 2.
 
     Examples
     --------
@@ -44,14 +44,14 @@ class DnC(Rule):
 
     Notes
     -----
-    The paper does not say what the result is when every row is dropped by some sample, which takes
-    ``iterations * floor(fraction f) >= n``: here it is the mean of the rows that the fewest samples dropped. Of equal
-    scores the lower row index stays.
+    The paper does not say what the result is if every update is removed on some sample, which requires
+    ``iterations * floor(fraction f) >= n``: here it is the mean of the updates that were removed on the fewest samples.
+    Among equal scores, the update of the lowest index is kept.
 
-    No bound is known, and f Byzantine rows can move the result as far as they like. A sample looks along one direction
-    about a mean that is not robust: of two far rows at very different distances the nearer one can hide behind the
-    farther one. And where d is larger than `coordinates`, the samples may miss the coordinate in which a row is far.
-    The samples are drawn from the secret randomness of the call, after the updates have arrived.
+    No bound is known, and f Byzantine updates can move the result without limit. Each sample uses one direction around
+    a mean that is not robust: of two far updates at very different distances, the nearer one may not be detected
+    because of the farther one. And where d is larger than `coordinates`, the samples may miss the coordinate in which
+    an update is far. The samples are drawn from the secret randomness of the call, after the updates have arrived.
 
     References
     ----------

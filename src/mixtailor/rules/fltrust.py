@@ -16,13 +16,13 @@ __all__ = ["FLTrust"]
 
 @dataclass(frozen=True)
 class FLTrust(Rule):
-    r"""Rows count as far as they point where the server's own update points, and are given its length.
+    r"""A mean of updates scaled to the length of the server's own update, weighted by the cosine to it.
 
     .. math:: U = \frac{1}{\sum_i s_i} \sum_i s_i \frac{\lVert g \rVert}{\lVert x_i \rVert} x_i,
        \qquad s_i = \max\left(0, \frac{\langle x_i, g \rangle}{\lVert x_i \rVert \lVert g \rVert}\right)
 
     where g is an update that the server computed on clean data of its own, given as ``reference=`` with the call. Needs
-    ``n >= 1`` and tolerates any number of rows, so that no f is declared. Cost O(nd).
+    ``n >= 1`` and tolerates any number of updates, so that no f is declared. Cost O(nd).
 
     Examples
     --------
@@ -32,10 +32,11 @@ class FLTrust(Rule):
 
     Notes
     -----
-    The result is never longer than g and never points away from it, whatever the rows are; how good it is rests on g
-    alone. The paper divides by the sum of the scores without saying what happens when it is zero: here, where no row
-    points where g points, the result is zero, and the round makes no step. A row of zeros has score zero. Where g is
-    longer than the largest number of the rows' type, the result is as long as that number, or it could not be held.
+    The result is never longer than g and never points away from it, whatever the updates are; its quality depends on g
+    alone. The paper divides by the sum of the scores without saying what happens when it is zero: here, if no update
+    has a positive cosine to g, the result is zero, and the round makes no step. An update of zeros has score zero. If g
+    is longer than the largest number of the updates' type, the result is as long as that number, because the type
+    cannot represent a longer one.
 
     References
     ----------

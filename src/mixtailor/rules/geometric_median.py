@@ -26,11 +26,11 @@ _MEMORY = 4  # passes that an extrapolation looks back on
 
 @dataclass(frozen=True)
 class GeometricMedian(Rule):
-    r"""The point with the least sum of distances to the rows, by the smoothed Weiszfeld iteration.
+    r"""The point with the least sum of distances to the updates, by the smoothed Weiszfeld iteration.
 
     .. math:: z \leftarrow \frac{\sum_i w_i x_i}{\sum_i w_i}, \qquad w_i = \frac{1}{\max(\lVert x_i - z \rVert_p, \nu)}
 
-    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(n^2 d) for p = 2,
+    Needs ``n >= 1`` and tolerates fewer than half of the updates, so that no f is declared. Cost O(n^2 d) for p = 2,
     where all iterations run on the n x n inner products, else O(nd) an iteration.
 
     Parameters
@@ -38,8 +38,9 @@ class GeometricMedian(Rule):
     p : float
         The norm of the weights, 1 to infinity.
     tolerance : float
-        Stops when there is less than this part of the median distance to the start still to go (p = 2, estimated from
-        how fast steps shrink), or when no weight changes by more than this part (other p).
+        For p = 2, the iteration stops when the remaining distance, estimated from how fast steps shrink, is below this
+        fraction of the median distance to the start. For other p, it stops when no weight changes by more than this
+        fraction.
     minimises : bool
         Return the minimiser of the sum of l_p distances where p is not 2; p must be finite.
     limit : int
@@ -53,17 +54,17 @@ class GeometricMedian(Rule):
 
     Notes
     -----
-    The iteration starts at the mean of the ``floor(n/2) + 1`` rows nearest to the medoid (p = 2) or at the
-    coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre. A
-    start at the mean, or a scale taken there, as libraries do it, is captured by one row at 1e8; a fixed smoothing
-    makes the result the mean for small gradients. Where the median distance is 0, the start is the result.
+    The iteration starts at the mean of the ``floor(n/2) + 1`` updates nearest to the medoid (p = 2) or at the
+    coordinate-wise median (other p), and the smoothing :math:`\nu` is 1e-6 of the median distance to that centre.
+    Libraries that start at the mean, or take the scale there, fail with one update at 1e8. With a fixed smoothing, the
+    result for small gradients is the mean. Where the median distance is 0, the start is the result.
 
     With p other than 2 the weights are 1 / distance in l_p: bounded influence, but not the minimiser of the sum of l_p
     distances, and convergence is not guaranteed. A pass over the data costs more than anything done with n weights, so
     the passes are extrapolated (Anderson [3]_), which saves more than half of them. ``minimises=True`` gives the
-    minimiser, which is no combination of the rows and costs vectors of d numbers: reweighted means of each coordinate,
-    with steps that descend. At p = 1 it is the median of each coordinate. `paper_pool` and `default_pool` have the
-    weights, which are cheaper.
+    minimiser, which is not a combination of the updates and needs additional vectors of d numbers: reweighted means of
+    each coordinate, with steps that descend. At p = 1 it is the median of each coordinate. `paper_pool` and
+    `default_pool` use the weights, which are cheaper.
 
     The coefficient is that of Allouah et al. [2]_ for p = 2; for other norms it is multiplied by
     :math:`d^{|1 - 2/p|}`, which is ours. It holds for minimisers: the argument needs only the triangle inequality, in

@@ -15,16 +15,16 @@ __all__ = ["Krum"]
 
 @dataclass(frozen=True)
 class Krum(Rule):
-    r"""The one row that is closest to its neighbours.
+    r"""The one update that is closest to its neighbours.
 
     .. math:: i^* = \arg\min_i \sum_{j \in N(i)} \lVert x_i - x_j \rVert_p^2
 
-    where :math:`N(i)` holds the ``n - f - 2`` rows nearest to row i. Needs ``n >= 2f + 3``. Cost O(n^2 d).
+    where :math:`N(i)` holds the ``n - f - 2`` updates nearest to update i. Needs ``n >= 2f + 3``. Cost O(n^2 d).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     p : float
         The norm, 1 to infinity.
     power : {2, 1}
@@ -32,7 +32,7 @@ class Krum(Rule):
 
     Examples
     --------
-    One worker sends garbage and is not chosen.
+    The far update is not selected.
 
     >>> Krum(f=1)(np.array([[1.0, 2.0], [1.1, 2.0], [0.9, 2.1], [1.0, 1.9], [9e9, 0.0]]))
     array([1., 2.])
@@ -40,7 +40,7 @@ class Krum(Rule):
     Notes
     -----
     Some libraries sum distances without squaring them, or over ``n - f - 1`` neighbours; `power=1` gives the former.
-    Ties go to the row of the lowest index. Norms other than 2 are the generalized Krum of MixTailor [2]_.
+    Ties go to the update of the lowest index. Norms other than 2 are the generalized Krum of MixTailor [2]_.
 
     The coefficient is that of Allouah et al. [3]_ for p = 2; for other norms it is multiplied by
     :math:`d^{|1 - 2/p|}`, which is ours and follows from the inequalities between norms.

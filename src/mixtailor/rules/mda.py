@@ -22,7 +22,7 @@ _LEAST_BUDGET = 100
 
 @dataclass(frozen=True)
 class MDA(Rule):
-    r"""Minimum-diameter averaging: the mean of the n - f rows of least diameter.
+    r"""Minimum-diameter averaging: the mean of the n - f updates of least diameter.
 
     .. math:: \frac{1}{n - f} \sum_{i \in S^*} x_i, \qquad
         S^* = \arg\min_{|S| = n - f} \max_{i, j \in S} \lVert x_i - x_j \rVert_2
@@ -32,7 +32,7 @@ class MDA(Rule):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     budget : int
         How many nodes the search may visit, at least 100. Beyond it the result is the mean of a neighbourhood; see the
         notes.
@@ -44,21 +44,23 @@ class MDA(Rule):
 
     Notes
     -----
-    A set has a diameter of at most D when no two of its rows are in conflict, that is, farther than D apart; the least
-    D is found by bisection over the n(n-1)/2 distances, each step asking whether f rows can leave so that no conflict
-    stays. That is a vertex cover, searched by branching on the row with most conflicts: it leaves, or all rows in
-    conflict with it do. Other libraries try all subsets, C(n, f) of them.
+    A set has a diameter of at most D when no two of its updates are in conflict, that is, farther than D apart; the
+    least D is found by bisection over the n(n-1)/2 distances, where each step checks whether f updates can be removed
+    so that no conflict remains. That is a vertex cover. The search branches on the update with most conflicts: either
+    this update is removed, or all updates in conflict with it are. Other libraries try all subsets, C(n, f) of them.
 
     Several sets often have the same diameter, since one pair decides it, and the paper leaves the choice open. Here
-    rows are ordered by the sum of their distances to the n - f - 1 nearest others, then by index, and the
-    lexicographically first set wins: it keeps the rows that lie deepest, and the order of the rows does not matter.
+    updates are ordered by the sum of their distances to the n - f - 1 nearest others, then by index, and the
+    lexicographically first set is used: it keeps the most central updates, and the order of the updates does not
+    matter.
 
-    Whoever sends rows can make a search long. A search that exceeds its budget raises nothing and keeps the guarantee:
-    the result is the mean of the n - f rows nearest to the row with the least sum of squared distances to its n - f
-    nearest rows, and the facts have ``fallback=True``. That mean is within :math:`(1 + \sqrt 2)^2 f / (n - 2f)` honest
-    variances of the honest mean (squared): the chosen rows have at most twice the honest variance, and the means of two
-    sets of n - f rows that share n - 2f differ by at most :math:`\sqrt{f / (n - 2f)}` times the sum of their
-    deviations. This is below the coefficient of the search except for n <= 5, where every search ends within 100 nodes.
+    A Byzantine worker can send an update that makes the search long. A search that exceeds its budget raises no error
+    and keeps the guarantee: the result is the mean of the n - f updates nearest to the update with the least sum of
+    squared distances to its n - f nearest updates, and the facts have ``fallback=True``. That mean is within
+    :math:`(1 + \sqrt 2)^2 f / (n - 2f)` honest variances of the honest mean (squared): the chosen updates have at most
+    twice the honest variance, and the means of two sets of n - f updates that share n - 2f differ by at most
+    :math:`\sqrt{f / (n - 2f)}` times the sum of their deviations. This is below the coefficient of the search except
+    for n <= 5, where every search ends within 100 nodes.
 
     Farhadkhani et al. [2]_ show that the result is at most ``2f / (n - f)`` honest diameters from the honest mean. The
     coefficient ``8 f^2 / (n - f)`` is ours and follows, since the square of the honest diameter is at most

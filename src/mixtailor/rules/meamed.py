@@ -16,13 +16,13 @@ class Meamed(Rule):
 
     .. math:: U_k = \frac{1}{n - f} \sum_{i \in N_k} x_{ik}
 
-    where :math:`N_k` holds the ``n - f`` rows whose k-th values are nearest to the median of the k-th values. Needs
+    where :math:`N_k` holds the ``n - f`` updates whose k-th values are nearest to the median of the k-th values. Needs
     ``n >= 2f + 1``. Cost O(n log^2 n d).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -31,13 +31,13 @@ class Meamed(Rule):
 
     Notes
     -----
-    The median of an even n is the mean of the two middle values; some libraries take the lower one. Of two values
-    equally near, the smaller is taken, so that the order of the rows does not matter.
+    For even n, the median is the mean of the two middle values; some libraries use the lower one. Of two values equally
+    near, the smaller is used, so that the order of the updates does not matter.
 
     The coefficient is ours: :math:`\frac{4 f}{n - f} (1 + \kappa)` with the :math:`\kappa` of the median. At most f
-    honest values are left out, and what is taken in the place of :math:`x_i` is no farther from the median c than it,
-    so that the result is off by at most :math:`\frac{1}{n - f} \sum 2 |x_i - c|` over f honest values, and Cauchy's
-    inequality does the rest.
+    honest values are left out, and the value that replaces :math:`x_i` is no farther from the median c than
+    :math:`x_i`. So the error is at most :math:`\frac{1}{n - f} \sum 2 |x_i - c|` over f honest values, and Cauchy's
+    inequality gives the coefficient.
 
     References
     ----------

@@ -12,11 +12,11 @@ __all__ = ["Mean"]
 
 @dataclass(frozen=True)
 class Mean(Rule):
-    r"""The mean of all rows: what an undefended server does.
+    r"""The mean of all updates, which is not robust.
 
     .. math:: \frac1n \sum_i x_i
 
-    Needs ``n >= 1``. Cost O(nd). Tolerates no Byzantine row.
+    Needs ``n >= 1``. Cost O(nd). Tolerates no Byzantine update.
 
     Examples
     --------
@@ -25,8 +25,8 @@ class Mean(Rule):
 
     Notes
     -----
-    Weights are equal unless ``weights=`` gives others. One that workers claim for themselves (a number of examples) is
-    a way in.
+    Weights are equal unless ``weights=`` gives others. If workers report their own weights, such as their number of
+    examples, a Byzantine worker can report a large one.
 
     References
     ----------

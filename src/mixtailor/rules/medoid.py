@@ -14,11 +14,11 @@ __all__ = ["Medoid"]
 
 @dataclass(frozen=True)
 class Medoid(Rule):
-    r"""The one row with the least sum of distances to all others.
+    r"""The one update with the least sum of distances to all others.
 
     .. math:: i^* = \arg\min_i \sum_j \lVert x_i - x_j \rVert_p
 
-    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(n^2 d).
+    Needs ``n >= 1`` and tolerates fewer than half of the updates, so that no f is declared. Cost O(n^2 d).
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ class Medoid(Rule):
 
     Notes
     -----
-    With f of n rows Byzantine, the triangle inequality puts the medoid m within
-    :math:`\lVert m - h \rVert \le \frac{2}{n - 2f} \sum_j \lVert h - x_j \rVert` of every honest row h, the sum being
-    over honest rows: bounded as long as f < n/2. A mean of squared distances in place of the sum would give the row
-    nearest to the mean, which one row moves without bound.
+    With f of n updates Byzantine, the triangle inequality puts the medoid m within
+    :math:`\lVert m - h \rVert \le \frac{2}{n - 2f} \sum_j \lVert h - x_j \rVert` of every honest update h, the sum
+    being over honest updates: bounded as long as f < n/2. A mean of squared distances in place of the sum would give
+    the update nearest to the mean, which one update moves without bound.
 
-    Ties go to the row of the lowest index. A row at 1e20 would swallow the digits by which the other sums differ. With
-    p = 2 the differences of distances to far rows are taken from inner products, exact to rounding; with other norms
-    a row more than 1e12 median distances away is left out of the sums.
+    Ties go to the update of the lowest index. With an update at 1e20, the digits in which the other sums differ would
+    be lost to rounding. With p = 2 the differences of distances to far updates are taken from inner products, exact to
+    rounding; with other norms an update more than 1e12 median distances away is left out of the sums.
 
     References
     ----------

@@ -14,17 +14,17 @@ __all__ = ["MoNNA"]
 
 @dataclass(frozen=True)
 class MoNNA(Rule):
-    r"""The mean of the n - f rows nearest to a trusted vector.
+    r"""The mean of the n - f updates nearest to a trusted vector.
 
     .. math:: \frac{1}{n - f} \sum_{i \in N(r)} x_i
 
-    where :math:`N(r)` holds the ``n - f`` rows nearest to the reference r. Needs ``n >= 2f + 1`` and a reference.
+    where :math:`N(r)` holds the ``n - f`` updates nearest to the reference r. Needs ``n >= 2f + 1`` and a reference.
     Cost O(n d).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -34,13 +34,13 @@ class MoNNA(Rule):
 
     Notes
     -----
-    The paper has no server: each node averages what is nearest to its own vector, which is one of the n. Here the
-    trusted vector comes with the call, ``reference=``, and to play a node, give it its own row. Some libraries take the
-    row of a fixed index as trusted; an attacker who gets that index owns the result. The momentum of the paper's
-    name belongs to the workers.
+    The paper has no server: each node averages the vectors nearest to its own vector, which is one of the n. Here the
+    trusted vector is given with the call, as ``reference=``; to simulate a node, give the node's own update. Some
+    libraries trust the update of a fixed index; an attacker with that index controls the result. The momentum of the
+    paper's name belongs to the workers.
 
-    All that is averaged is at most as far from the reference as the farthest honest row. The paper's guarantee is
-    relative to the reference, so that there is no coefficient relative to the honest mean alone.
+    No averaged update is farther from the reference than the farthest honest update. The paper's guarantee is relative
+    to the reference, so that there is no coefficient relative to the honest mean alone.
 
     References
     ----------

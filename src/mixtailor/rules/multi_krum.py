@@ -19,20 +19,20 @@ __all__ = ["MultiKrum"]
 
 @dataclass(frozen=True)
 class MultiKrum(Rule):
-    r"""The mean of the m rows that are closest to their neighbours.
+    r"""The mean of the m updates that are closest to their neighbours.
 
     .. math:: \frac1m \sum_{i \in B} x_i, \qquad
         s(i) = \sum_{j \in N(i)} \lVert x_i - x_j \rVert_p^2
 
-    where B holds the m rows of least score s, and :math:`N(i)` the ``n - f - 2`` rows nearest to row i. Needs
+    where B holds the m updates of least score s, and :math:`N(i)` the ``n - f - 2`` updates nearest to update i. Needs
     ``n >= 2f + 3``, and ``n >= m + f``. Cost O(n^2 d).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     m : int, optional
-        How many rows are averaged; n - f by default.
+        How many updates are averaged; n - f by default.
     p : float
         The norm, 1 to infinity.
     power : {2, 1}
@@ -45,10 +45,10 @@ class MultiKrum(Rule):
 
     Notes
     -----
-    The paper leaves m to the user, between Krum (1) and the mean (n). Others take ``m = n - f - 2``, the largest m
-    that El Mhamdi et al. [2]_ prove resilient, or ``m = n - f``, the number of honest rows, which is the default here.
-    All scores are those of one pass: some libraries score again after each row they pick, which is a different rule.
-    Ties go to the row of the lower index.
+    The paper leaves m to the user, between Krum (1) and the mean (n). Others use ``m = n - f - 2``, the largest m that
+    El Mhamdi et al. [2]_ prove resilient, or ``m = n - f``, the number of honest updates, which is the default here.
+    All scores are those of one pass: some libraries score again after each update they pick, which is a different rule.
+    Ties go to the update of the lower index.
 
     The coefficient is ours, and proved at `mixtailor.theory.multi_krum_coefficient`, which is tighter and has no such
     short form; that of m = 1 is Krum's. Bareilles et al. [3]_ publish another.

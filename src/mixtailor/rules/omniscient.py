@@ -12,11 +12,11 @@ __all__ = ["Omniscient"]
 
 @dataclass(frozen=True)
 class Omniscient(Rule):
-    r"""The mean of the honest rows, which the caller names: a yardstick, since no rule can know them.
+    r"""The mean of the honest updates, whose indices the caller gives: a reference for comparisons, not a defence.
 
     .. math:: \frac{1}{|H|} \sum_{i \in H} x_i
 
-    Needs ``n >= 1`` and the indices of the honest rows H with the call. Cost O(n d).
+    Needs ``n >= 1`` and the indices of the honest updates H with the call. Cost O(n d).
 
     Examples
     --------
@@ -25,8 +25,8 @@ class Omniscient(Rule):
 
     Notes
     -----
-    Behind a pre-aggregation it averages the received rows, not the mixed ones: what is measured against it then pays
-    for the mixing. An honest row that is not finite leaves like any other.
+    After a pre-aggregation it averages the received updates, not the mixed ones, so that comparisons with it include
+    the error of the mixing. An honest update that is not finite is removed like any other.
 
     References
     ----------

@@ -15,13 +15,13 @@ class Phocas(Rule):
 
     .. math:: U_k = \frac{1}{n - f} \sum_{i \in N_k} x_{ik}
 
-    where :math:`N_k` holds the ``n - f`` rows whose k-th values are nearest to their trimmed mean. Needs
+    where :math:`N_k` holds the ``n - f`` updates whose k-th values are nearest to their trimmed mean. Needs
     ``n >= 2f + 1``. Cost O(n log^2 n d).
 
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Phocas(Rule):
 
     Notes
     -----
-    Of two values equally near, the smaller is taken, so that the order of the rows does not matter. The paper's name
+    Of two values equally near, the smaller is used, so that the order of the updates does not matter. The paper's name
     for the number trimmed is b; here it is f, for both steps.
 
     The coefficient is ours: :math:`\frac{4 f}{n - f} (1 + \kappa) = \frac{4 f}{n - 2 f}` with the

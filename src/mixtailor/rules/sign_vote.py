@@ -12,11 +12,11 @@ __all__ = ["SignVote"]
 
 @dataclass(frozen=True)
 class SignVote(Rule):
-    r"""The sign that most rows have, in each coordinate.
+    r"""The sign that most updates have, in each coordinate.
 
     .. math:: U_k = \operatorname{sign} \sum_i \operatorname{sign}(x_{ik})
 
-    Needs ``n >= 1`` and tolerates fewer than half of the rows, so that no f is declared. Cost O(n d).
+    Needs ``n >= 1`` and tolerates fewer than half of the updates, so that no f is declared. Cost O(n d).
 
     Examples
     --------
@@ -25,9 +25,9 @@ class SignVote(Rule):
 
     Notes
     -----
-    A zero abstains, and a draw gives 0; implementations that send one bit a coordinate have no zeros. The result is a
-    direction of size 1 in each coordinate, whatever the size of the updates: the learning rate is to be chosen for
-    it. Where honest workers agree on a sign, a minority cannot turn it; where they are divided, one row can.
+    Zeros do not count, and a tie gives 0; implementations that send one bit per coordinate have no zeros. The result is
+    a direction of size 1 in each coordinate, whatever the size of the updates: choose the learning rate for this. If
+    honest workers agree on a sign, a minority cannot change it; if they are divided, one update can.
 
     References
     ----------
@@ -39,7 +39,7 @@ class SignVote(Rule):
     cost: ClassVar[str] = "O(n d)"
     lacks: ClassVar[Mapping[str, str]] = {
         "translation": "signs are taken about the origin",
-        "scale": "the result holds signs, whatever the size of the rows",
+        "scale": "the result holds signs, whatever the size of the updates",
     }
 
     def min_rows(self) -> int:

@@ -27,15 +27,15 @@ class Sketched(Rule):
     .. math:: R(x) = \sum_i w_i x_i, \qquad w = \text{the weights of the rule on } S x_1, \ldots, S x_n
 
     S adds each coordinate, with a random sign, to one of k buckets. So distances between updates cost O(n^2 k) after
-    one reading, in place of O(n^2 d). For rules that combine updates by numbers between them, in the Euclidean norm:
-    Krum, Multi-Krum, CAF, the geometric median and others, and NNM before them.
+    one reading, in place of O(n^2 d). For rules that compute weights from distances or inner products, in the Euclidean
+    norm: Krum, Multi-Krum, CAF, the geometric median and others, and NNM before them.
 
     Needs what the rule needs. Cost O(n d), and that of the rule on k coordinates.
 
     Parameters
     ----------
     rule : Rule
-        What decides.
+        The rule that computes the weights.
     sketch : int
         The size of a sketch, k.
 
@@ -53,10 +53,10 @@ class Sketched(Rule):
     **The error of a distance.** A squared distance has the right expectation over the draw of S, and a standard
     deviation of at most :math:`\sqrt{2/k}` of itself, whatever the updates contain, as long as they were made without
     knowledge of S. S is drawn from the secret randomness of the call, after the updates arrived. By Chebyshev's
-    inequality all :math:`n(n-1)/2` of them are right to a share of
-    :math:`\varepsilon = \sqrt{n (n - 1) / (k \delta)}` with probability :math:`1 - \delta`. That is far above what is
-    seen, since it allows for updates that have all their length in a few coordinates; where the length is spread out,
-    the largest error of all pairs is about :math:`\sqrt{2/k} \sqrt{4 \ln n}`.
+    inequality all :math:`n(n-1)/2` of them are right to a share of :math:`\varepsilon = \sqrt{n (n - 1) / (k \delta)}`
+    with probability :math:`1 - \delta`. This is far above measured errors, since it covers updates that have all their
+    length in a few coordinates; where the length is spread out, the largest error of all pairs is about
+    :math:`\sqrt{2/k} \sqrt{4 \ln n}`.
 
     **What it does to the guarantee** (ours). Let all squared distances be right to a share of
     :math:`\varepsilon < 1`, and let the rule have the coefficient :math:`\kappa`. Then for weights that are not

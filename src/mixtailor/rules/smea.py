@@ -24,7 +24,7 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class SMEA(Rule):
-    r"""Smallest maximum eigenvalue averaging: the mean of the n - f rows that spread least in their widest direction.
+    r"""Smallest maximum eigenvalue averaging: the mean of the n - f updates whose covariance has the least norm.
 
     .. math:: \frac{1}{n - f} \sum_{i \in S^*} x_i, \qquad
         S^* = \arg\min_{|S| = n - f} \lambda_{\max} \Big( \sum_{i \in S} (x_i - \bar x_S) (x_i - \bar x_S)^T \Big)
@@ -34,7 +34,7 @@ class SMEA(Rule):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
     budget : int
         How many nodes the search may visit. Beyond it the result is the mean of a neighbourhood; see the notes.
 
@@ -45,26 +45,27 @@ class SMEA(Rule):
 
     Notes
     -----
-    The largest eigenvalue only grows when a row is added, so two rows at distance D cannot both stay once a set with
-    less than :math:`D^2 / 2` is known, and a row with more than f such opponents leaves before anything is centred:
-    what is far away costs no digits. With K the centred inner products of the m rows then left, and eigenvalues
-    :math:`\lambda_l` and eigenvectors :math:`v_l` of K, the rows R can leave such that less than :math:`\mu` stays if
-    and only if
+    The largest eigenvalue only grows when an update is added, so two updates at distance D cannot both be kept once a
+    set with less than :math:`D^2 / 2` is known, and an update with more than f such pairs is removed before the updates
+    are centred: a far update causes no rounding error. With K the centred inner products of the m remaining updates,
+    and eigenvalues :math:`\lambda_l` and eigenvectors :math:`v_l` of K, a set R can be removed such that the largest
+    eigenvalue falls below :math:`\mu` if and only if
 
     .. math:: Q_{RR}, \qquad Q = \sum_l \frac{\mu}{\mu - \lambda_l} v_l v_l^T - \frac1m 1 1^T
 
-    has as many negative eigenvalues as K has eigenvalues above :math:`\mu`, by the additivity of inertia [2]_. So rows
-    are eliminated from Q one by one, as by Gauss, and a branch ends when fewer rows are left to choose than negative
-    pivots to find. Other libraries try all subsets, C(n, f) of them. Of sets that are equal up to rounding (1e-9), the
-    lexicographically first wins.
+    has as many negative eigenvalues as K has eigenvalues above :math:`\mu`, by the additivity of inertia [2]_. So
+    updates are eliminated from Q one by one, as in Gaussian elimination, and a branch ends when fewer updates can still
+    be chosen than negative pivots are missing. Other libraries try all subsets, C(n, f) of them. Of sets that are equal
+    up to rounding (1e-9), the lexicographically first is used.
 
-    The hard rows are those that spread alike in all directions: of these, f = 9 of n = 20 or f = 4 of n = 100 stay
-    well within the default budget, f = 10 of n = 50 does not. Whoever sends rows can make a search long. A search that
-    exceeds its budget therefore raises nothing and keeps the guarantee: the result is the mean of the n - f rows
-    nearest to the row with the least sum of squared distances to its n - f nearest rows, and the facts have
-    ``fallback=True``. That mean is within :math:`(1 + \sqrt 2)^2 f / (n - 2f)` honest variances of the honest mean
-    (squared): the chosen rows have at most twice the honest variance, and the means of two sets of n - f rows that
-    share n - 2f differ by at most :math:`\sqrt{f / (n - 2f)}` times the sum of their deviations.
+    The search takes longest for updates with equal variance in all directions: for these, f = 9 of n = 20 and f = 4 of
+    n = 100 stay well within the default budget, f = 10 of n = 50 does not. A Byzantine worker can send an update that
+    makes the search long. A search that exceeds its budget therefore raises no error and keeps the guarantee: the
+    result is the mean of the n - f updates nearest to the update with the least sum of squared distances to its n - f
+    nearest updates, and the facts have ``fallback=True``. That mean is within :math:`(1 + \sqrt 2)^2 f / (n - 2f)`
+    honest variances of the honest mean (squared): the chosen updates have at most twice the honest variance, and the
+    means of two sets of n - f updates that share n - 2f differ by at most :math:`\sqrt{f / (n - 2f)}` times the sum of
+    their deviations.
 
     The coefficient holds in both cases and is therefore ours. The paper has 4 in place of 6, for a search that ends.
 

@@ -20,18 +20,18 @@ __all__ = ["Subsampled"]
 
 @dataclasses.dataclass(frozen=True)
 class Subsampled(Rule):
-    r"""A rule on k rows drawn at random, without replacement.
+    r"""A rule on k updates drawn at random, without replacement.
 
     .. math:: R(x_{i_1}, \ldots, x_{i_k}), \qquad \{i_1, \ldots, i_k\} \text{ uniform among the k-subsets}
 
-    Needs ``n >= k``, and k rows must be enough for the rule and its f. Cost: that of the rule on k rows.
+    Needs ``n >= k``, and k updates must be enough for the rule and its f. Cost: that of the rule on k updates.
 
     Parameters
     ----------
     rule : Rule
-        What the k rows are given to.
+        The rule that aggregates the k updates.
     k : int
-        How many rows are drawn.
+        How many updates are drawn.
 
     Examples
     --------
@@ -42,12 +42,12 @@ class Subsampled(Rule):
 
     Notes
     -----
-    This is randomisation of the rows in place of the rule, which the MixTailor paper [1]_ argues against: the attacker
-    knows the rule, an attack on it stays an attack on most of the draws, and all f Byzantine rows may be among the k,
-    so that f does not shrink while the number of rows does. It is here to be compared with.
+    This randomises the updates in place of the rule, which the MixTailor paper [1]_ argues against: the attacker knows
+    the rule, an attack on it works for most of the draws, and all f Byzantine updates may be among the k, so that f
+    stays the same with fewer updates. It is included for comparisons.
 
-    Rows that are not drawn are not read, and not missed if they are not finite. Where rows leave because they prove a
-    fault, k rows are drawn again from those left, or all of them are used.
+    Updates that are not drawn are not read, so that NaN in them is not found. If drawn updates are removed because they
+    prove a fault, k updates are drawn again from the remaining ones, or all of them are used if fewer than k remain.
 
     References
     ----------

@@ -39,10 +39,10 @@ class Tree(Rule):
 
     The f of both rules follows from the declared f. An inner rule that tolerates b faults fails in at most
     :math:`g = \lfloor f / (b + 1) \rfloor` branches, however the faults are distributed, and the outer rule has to
-    tolerate these g. Of all b that both rules allow, the one counts that makes the larger of the two shares, b of the
-    smallest branch and g of m, the least.
+    tolerate these g. Of all b that both rules allow, the tree uses the one that minimises the larger of the two shares:
+    b of the smallest branch, and g of m.
 
-    Needs a b that both rules allow. Cost: that of the inner rule on each branch, and of the outer rule on m rows.
+    Needs a b that both rules allow. Cost: that of the inner rule on each branch, and of the outer rule on m results.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Tree(Rule):
     Notes
     -----
     **Guarantee** (ours). Let :math:`\kappa_{in}` be the inner rule's coefficient on a branch at b, :math:`\kappa_{out}`
-    the outer rule's on m rows at g, and s the size of the smallest branch. Then
+    the outer rule's on m results at g, and s the size of the smallest branch. Then
 
     .. math:: \lVert R - \bar x \rVert^2 \le (1 + \kappa_{in})(1 + \kappa_{out}) \frac{n - f}{(m - g)(s - b)} \sigma^2
 
@@ -84,12 +84,12 @@ class Tree(Rule):
     :math:`u_j` as :math:`\kappa_{out}` times their variance; by the same inequality, it is within
     :math:`(1 + \kappa_{out}) M` of zero.
 
-    So a tree has a price: its bound is above one however small f is, and it tolerates about n/4 faults, where one rule
-    tolerates n/2. Take it where n^2 d is too much; for n up to a thousand it mostly is not.
+    So a tree has disadvantages: its bound is above one however small f is, and it tolerates about n/4 faults, where one
+    rule tolerates n/2. Use it if O(n^2 d) is too slow, which is rarely so for n up to a thousand.
 
     The branches are drawn from the secret randomness of the call, after the updates arrived. The guarantee does not
-    need that. But an attacker who knew the branches could fill g + 1 of them if it had the faults for it; one who does
-    not has to hope for the draw.
+    need that. But an attacker with more than the tolerated number of faults who knew the branches could place them so
+    that g + 1 branches fail; without this knowledge, it depends on the draw.
 
     References
     ----------

@@ -22,7 +22,7 @@ class TrimmedMean(Rule):
     Parameters
     ----------
     f : int
-        How many rows may be Byzantine.
+        How many updates may be Byzantine.
 
     Examples
     --------
@@ -31,9 +31,9 @@ class TrimmedMean(Rule):
 
     Notes
     -----
-    Yin et al. trim a fraction of the rows; here, as in most libraries, the number f is trimmed at either end. Values
-    are summed after they are trimmed: libraries that subtract the extremes from the sum of all lose the rest to one
-    value of 1e12.
+    Yin et al. trim a fraction of the updates; here, as in most libraries, the number f is trimmed at either end. Values
+    are summed after they are trimmed: libraries that subtract the extremes from the sum of all values lose all digits
+    of the result to one value of 1e12.
 
     The coefficient ``f / (n - 2f)`` is sharp; Allouah et al. [2]_ publish ``f / (n - 2f) * (1 + f / (n - 2f))``.
 

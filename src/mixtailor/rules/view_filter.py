@@ -20,11 +20,11 @@ _ROUNDING = 1e-9  # where views spread less than this, in units of the usual squ
 
 @dataclass(frozen=True)
 class ViewFilter(Rule):
-    r"""CAF over several views of the workers, which removes only what stands out from the noise of a view.
+    r"""CAF over several views of the workers, which removes only outliers above the noise of a view.
 
-    A `Memory` looks at the workers in several ways: by this round's updates, and by what their deviations added up to
-    over many rounds. Views differ in their noise, so each is measured by itself first: its level :math:`\ell_v` is the
-    top eigenvalue that `CAF` leaves in this view alone. With :math:`\lambda_v` the top eigenvalue of the weighted
+    A `Memory` has several views of the workers: the updates of this round, and the sums of their deviations over many
+    rounds. Views differ in their noise, so each is measured by itself first: its level :math:`\ell_v` is the top
+    eigenvalue that `CAF` leaves in this view alone. With :math:`\lambda_v` the top eigenvalue of the weighted
     covariance in view v and :math:`\tau_i` the squared deviation of worker i along its eigenvector,
 
     .. math:: v^* = \arg\max_v \frac{\lambda_v}{\ell_v}, \qquad
@@ -48,13 +48,13 @@ class ViewFilter(Rule):
 
     Notes
     -----
-    `CAF` removes the f workers that deviate most even if all are honest. Byzantine workers that stand close to the mean
-    then gain by it: four of twelve got 50 to 60 % of the weight. Among honest workers the top eigenvalue falls by a
-    factor of about two when the farthest are removed, so that less than this is no reason to remove anybody, and
-    everybody counts alike.
+    `CAF` removes the f workers that deviate most even if all are honest. Byzantine updates close to the mean then get
+    more weight: four of twelve got 50 to 60 % of the weight. Among honest workers the top eigenvalue falls by a factor
+    of about two when the farthest are removed, so that with a smaller factor no worker is removed, and all workers have
+    the same weight.
 
-    The views could be added up, and CAF run on the sum. Then a view in which nothing is to be seen dilutes the others:
-    where Byzantine identities change every round, the remembered views are noise.
+    An alternative is to add up the views and run CAF on the sum. Then a view without information hides the others: if
+    Byzantine workers change their names every round, the remembered views are noise.
 
     References
     ----------

@@ -51,7 +51,7 @@ class Steps:
 @final
 @dataclass
 class BufferedServer:
-    r"""Federated learning that does not wait for its slowest client, as FedBuff [1]_, with a rule of ours.
+    r"""Federated learning that does not wait for its slowest client, as FedBuff, with a rule of ours.
 
     Every client that is free gets the newest model. Its reply goes into an `Inbox`, as the difference to the model that
     *it* was given. Whenever the inbox has enough updates, its rule makes one step of them. With more than f faulty

@@ -191,7 +191,7 @@ def _section(experiment: Experiment, command: str, results: Results, seen: set[f
         parts.append(_not_run(results))
     if beside := numbers_beside(results):
         lines = [
-            [_name(number.rule), number.panel, number.measure, _range(number.low, number.high), _number(ours)]
+            [_name(number.rule), number.panel, number.measure, _range(number.low, number.high), _ours(number, ours)]
             for number, ours in beside
         ]
         parts.append(_table(("What", "Where", "Measure", "Paper", "Ours"), lines))
@@ -272,6 +272,11 @@ def _name(rule: str) -> str:
 def _anchor(heading: str) -> str:
     kept = "".join(letter for letter in heading.lower() if letter.isalnum() or letter in " -")
     return kept.replace(" ", "-")
+
+
+def _ours(number: Number, ours: float | None) -> str:
+    """Of a setting all digits, such as a learning rate of 0.001; of a result two."""
+    return f"{ours:g}" if number.measure == "preset" and ours is not None else _number(ours)
 
 
 def _number(value: float | None) -> str:

@@ -21,7 +21,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     to 3.6 points of accuracy with momentum at the workers and 1.8 to 3.7 at the server, on four data sets and ten
     seeds, but for digits with momentum at the workers: there an attack that was searched for, and begins late, cost
     6.2. Where Byzantine workers can change their names every round, it lost 2 to 10 points with momentum at the
-    workers, and 20 to 27 with momentum at the server. Where honest workers' data differ, it loses more: with
+    workers, and 5 to 27 with momentum at the server. Where honest workers' data differ, it loses more: with
     Dirichlet(0.5) 5 to 7 points at f = 2 and 19 to 25 at f = 4, on one data set.
     Scale inputs to a mean near zero: where their mean is far from it, a push of the size of the noise does more harm.
     ``docs/memory.md`` says how it was chosen, what was measured, and its limits.

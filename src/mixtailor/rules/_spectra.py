@@ -133,7 +133,7 @@ def _widest(
     groups: Floats, live: Integers, weights: Floats, units: Floats, starts: dict[tuple[int, int], Floats]
 ) -> tuple[Floats, Floats]:
     """Of each group that is live the largest eigenvalue in units, and how far its rows are from their mean along it."""
-    if groups.shape[-1] < _LANCZOS_FROM:
+    if groups.shape[-1] < _LANCZOS_FROM and len(live) * groups.shape[1] > 1:
         views = groups[live]
         share = weights / weights.sum(axis=1, keepdims=True)
         root, shares = np.sqrt(share), share[:, None, :, None]

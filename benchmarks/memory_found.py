@@ -91,69 +91,21 @@ def planned(unit: Sequence[float]) -> Attack:
 FAMILIES = {"schedule": (PARAMETERS, planned), "resonance": (RESONANCE, resonant)}
 
 
-def _point(parameters: Sequence[tuple[str, float, float]], **values: float) -> list[float]:
-    """The point in the unit cube that has these values."""
-    return [(values[name] - low) / (high - low) for name, low, high in parameters]
+def _point(parameters: Sequence[tuple[str, float, float]], *values: float) -> list[float]:
+    """The point in the unit cube that has these values, in the order of the parameters."""
+    return [(value - low) / (high - low) for value, (_, low, high) in zip(values, parameters, strict=True)]
 
 
 # Found against the form of the recipe without the view of long updates, and with one view of who moves with whom; the
 # second against ViewFilter alone. All behave well at first, the last for 27 rounds of 200.
 FOUND = {
-    "late resonance": resonant(
-        _point(
-            RESONANCE,
-            size=2.05,
-            share=2.366,
-            against=0.496,
-            unrelated=0.336,
-            kept=1.335,
-            period=1.077,
-            duty=0.996,
-            payback=0.123,
-            start=0.561,
-        )
-    ),
-    "late unrelated resonance": resonant(
-        _point(
-            RESONANCE,
-            size=2.518,
-            share=2.395,
-            against=0.808,
-            unrelated=0.695,
-            kept=1.764,
-            period=1.431,
-            duty=0.924,
-            payback=0.291,
-            start=0.664,
-        )
-    ),
-    "late resonance inside the noise": resonant(
-        _point(
-            RESONANCE,
-            size=1.317,
-            share=1.206,
-            against=0.081,
-            unrelated=0.368,
-            kept=1.303,
-            period=2.114,
-            duty=0.5,
-            payback=0.002,
-            start=0.5,
-        )
-    ),
-    "long, with pauses": planned(
-        _point(
-            PARAMETERS,
-            std=1.94,
-            signs=-0.236,
-            mean=1.784,
-            disguise=0.377,
-            period=0.845,
-            duty=0.806,
-            payback=0.348,
-            start=0.137,
-            groups=0.499,
-            split=0.33,
-        )
-    ),
+    name: resonant(_point(RESONANCE, *values))
+    for name, values in {
+        "late resonance": (2.05, 2.366, 0.496, 0.336, 1.335, 1.077, 0.996, 0.123, 0.561),
+        "late unrelated resonance": (2.518, 2.395, 0.808, 0.695, 1.764, 1.431, 0.924, 0.291, 0.664),
+        "late resonance inside the noise": (1.317, 1.206, 0.081, 0.368, 1.303, 2.114, 0.5, 0.002, 0.5),
+    }.items()
 }
+FOUND["long, with pauses"] = planned(
+    _point(PARAMETERS, 1.94, -0.236, 1.784, 0.377, 0.845, 0.806, 0.348, 0.137, 0.499, 0.33)
+)

@@ -14,7 +14,7 @@ from mixtailor.storage.group import Group
 __all__ = ["MOST_WORKERS", "History", "Recall"]
 
 MOST_WORKERS = 1 << 16  # 1.1 gigabytes, with the sketches and time scales that are the default
-# The decays of the running means with random signs. The second sees sooner who moves together since a while.
+# The decays of the running means with random signs. The second shows sooner who has begun to move together.
 _TOGETHER = (0.99, 0.95)
 _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a running mean
 

@@ -29,7 +29,7 @@ class FaultError(ValueError):
     Attributes
     ----------
     rows : tuple of int
-        The faulty rows, as received.
+        The faulty updates, as received.
 
     Examples
     --------

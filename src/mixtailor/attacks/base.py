@@ -26,13 +26,13 @@ class Scene:
     Attributes
     ----------
     honest : Updates
-        The rows of the honest workers, as far as the attacker knows them.
+        The updates of the honest workers, as far as the attacker knows them.
     f : int
-        How many rows to send.
+        How many updates to send.
     n : int
-        How many rows the server will receive.
+        How many updates the server will receive.
     own : Updates or None
-        The f correct rows that the Byzantine workers would have sent.
+        The f correct updates that the Byzantine workers would have sent.
     state : object
         The memory of an attacker that plays over rounds, made by `Attack.begin`; the attack brings it up to date.
     random : Generator
@@ -57,13 +57,13 @@ class Scene:
         return self.honest.mean() if self.own is None else self.own.row(i)
 
     def everyone(self) -> Updates:
-        """The honest updates and, where they are known, the correct rows of the Byzantine workers."""
+        """The honest updates and, where they are known, the correct updates of the Byzantine workers."""
         if self.own is None:
             return self.honest
         return self.honest.beside(*(self.own.row(i) for i in range(self.own.n)))
 
     def flat(self, update: Any) -> Any:
-        """An update from outside as a flat vector in the array type of the rows."""
+        """An update from outside as a flat vector in the array type of the updates."""
         return update if self.arrival is None else self.arrival.flatten(update)
 
 
@@ -89,8 +89,8 @@ class Attack(Part):
     """From the honest updates to f updates.
 
     Laws: an attack is a frozen dataclass without state: what it remembers is in the `state` that it is given. Nothing
-    that came in is written to. The rows are of the type, shape and form of the honest updates. `points` computes no
-    coordinates: it describes the rows, so that a target can be tried on ``honest.beside(*points)``.
+    that came in is written to. The updates are of the type, shape and form of the honest updates. `points` computes no
+    coordinates: it describes the updates, so that a target can be tried on ``honest.beside(*points)``.
 
     Attributes
     ----------
@@ -122,12 +122,12 @@ class Attack(Part):
         return 1
 
     def least_rows(self) -> int:
-        """How many rows its target needs; 0 if it has none."""
+        """How many updates its target needs; 0 if it has none."""
         target = getattr(self, "target", None)
         return 0 if target is None else int(target.min_rows())
 
     def needs_own(self) -> bool:
-        """Whether it starts from the correct rows of the Byzantine workers, and not from the honest ones alone."""
+        """Whether it starts from the correct updates of the Byzantine workers, and not from the honest ones alone."""
         return self.alone or self.on_labels
 
     # What users call.
@@ -153,9 +153,9 @@ class Attack(Part):
         honest : array, tensor, or sequence
             The honest updates, in any form that rules take.
         f : int
-            How many rows to send; fewer than there are honest ones.
+            How many updates to send; fewer than there are honest ones.
         own : array, tensor, or sequence, optional
-            The f correct rows that the Byzantine workers would have sent.
+            The f correct updates that the Byzantine workers would have sent.
         state : object, optional
             The memory of an attacker that plays over rounds, from `begin`; it is brought up to date.
         rng : Generator or int, optional

@@ -106,7 +106,7 @@ class BestResponse(Attack):
         return self.search(Trials(check_target(self, self.target, scene.n), scene))
 
     def search(self, trials: Trials) -> list[Combination]:
-        """The rows against the rules and the reference of some trials, with what the search found as their facts."""
+        """The updates against the rules and the reference of some trials, with what the search found as their facts."""
         attacks = SIMPLE if self.starts is None else self.starts
         frame, starts, reference = started(trials.scene, attacks, self.directions, trials.reference)
         trials.reference = reference or trials.reference  # the same point, where the candidates' geometry knows it

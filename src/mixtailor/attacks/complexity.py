@@ -41,7 +41,7 @@ class Complexity:
     spent : tuple of int
         The evaluations made for each rule.
     solved : tuple of bool
-        Whether the attack on the rule was solved and not searched for: no count means there that no rows exist.
+        Whether the attack on the rule was solved and not searched for: no count means there that no updates exist.
     budget : int
         Candidates per rule.
     totals : tuple of int
@@ -98,9 +98,9 @@ def attack_complexity(
 
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
-    The attacker is `OptimalTailored` with separate rows, one rule after the other. It solves comed and the trimmed mean
-    exactly: "none" means that no rows exist. For other rules it searches, and "> 200" means that the rows, if there are
-    any, take more evaluations than 200: a larger budget may find them.
+    The attacker is `OptimalTailored` with separate updates, one rule after the other. It solves comed and the trimmed
+    mean exactly: "none" means that no updates exist. For other rules it searches, and "> 200" means that the updates,
+    if there are any, take more evaluations than 200: a larger budget may find them.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def attack_complexity(
     The paper counts elementary operations; a rule evaluation is what all of its search methods have in common. It
     concludes that attacking a pool takes the sum over its rules. That is what it takes to turn *every* rule around, one
     by one. To harm the mixture takes less: one search for all rules at once, as `BestResponse` makes it, need not turn
-    every result around, and rows made for one rule often serve its relatives.
+    every result around, and updates made for one rule often serve its relatives.
 
     References
     ----------
@@ -222,7 +222,7 @@ def mimicry(
     budget: int = 100,
     seed: int = 0,
 ) -> Mimicry:
-    r"""The experiment behind the paper's claim about sub-sampling: is a drawn rule worth more than drawn rows?
+    r"""The experiment behind the paper's claim about sub-sampling: is a drawn rule worth more than drawn updates?
 
     Servers are Krum, ``Subsampled(Krum, k)`` and a MixTailor; attackers know the server they attack. Each is met by
     `Adaptive` on Krum (who knows of no randomness), by `SubsampleMimic` on the server itself, and by `BestResponse`
@@ -230,12 +230,13 @@ def mimicry(
 
     Parameters
     ----------
-    rounds : iterable of (rows, gradient)
-        All n workers' correct rows of one round, the Byzantine workers' last, and the true gradient, from other data.
+    rounds : iterable of (updates, gradient)
+        All n workers' correct updates of one round, the Byzantine workers' last, and the true gradient, from other
+        data.
     f : int
         How many of them are Byzantine.
     k : int
-        How many rows `Subsampled` draws.
+        How many updates `Subsampled` draws.
     pool : sequence of Rule, optional
         The MixTailor's; the paper's pool by default.
     draws : int

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Knowledge(ABC):  # noqa: B024  # every level limits one of two things and leaves the other
-    """What an attacker knows, of the rows and of the server. ``knowledge | attack`` is an attack.
+    """What an attacker knows, of the updates and of the server. ``knowledge | attack`` is an attack.
 
     Laws: `seen` gives no more than the scene holds; `known` changes nothing of an attack but its target. An attack that
     is given no level sees all honest updates and knows of its target what the target object holds.
@@ -75,19 +75,19 @@ class Levels(Knowledge):
 
 @dataclass(frozen=True)
 class SeesAll(Knowledge):
-    """The rows of all workers: the omniscient attacker, and what an attack has without a level."""
+    """The updates of all workers: the omniscient attacker, and what an attack has without a level."""
 
 
 @dataclass(frozen=True)
 class Sees(Knowledge):
-    r"""The rows of k workers, its own among them; for the others it takes the mean of those k.
+    r"""The updates of k workers, its own among them; for the others it takes the mean of those k.
 
     .. math:: x_1, \ldots, x_k, \bar x, \ldots, \bar x \qquad \bar x = \frac1k \sum_{i \le k} x_i
 
     Parameters
     ----------
     k : int
-        How many rows are known: the f own ones, and the first k - f honest ones.
+        How many updates are known: the f own ones, and the first k - f honest ones.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Sees(Knowledge):
 
 @dataclass(frozen=True)
 class Oblivious(Knowledge):
-    """Nothing but the attacker's own correct rows, which it takes for the honest ones.
+    """Nothing but the attacker's own correct updates, which it takes for the honest ones.
 
     An attack that tries a target needs n - f updates to try it with: for it, the others are the mean of its own, as
     with ``Sees(k=f)``.
@@ -176,7 +176,7 @@ class KnowsDraw(Knowledge):
 
     @staticmethod
     def draw(target: MixTailor, n: int) -> Rule:
-        """The rule that the target will draw next for n rows."""
+        """The rule that the target will draw next for n updates."""
         if target.audit is not None or not isinstance(target.entropy, SeededEntropy):
             refuse(
                 f"KnowsDraw needs a target whose seed can leak, a MixTailor with entropy=SeededEntropy(seed), and got "

@@ -60,10 +60,10 @@ def check_target(attack: object, target: Rule | None, n: int) -> Rule:
 
 
 class Trials:
-    """Candidate rows tried on the rules of a target. One is made each round.
+    """Candidate updates tried on the rules of a target. One is made each round.
 
     Distances between honest updates are computed once and shared by all candidates; those to the candidates come from
-    n-space where p = 2 and the candidates are combinations of known rows, from one pass for all norms otherwise.
+    n-space where p = 2 and the candidates are combinations of known updates, from one pass for all norms otherwise.
     Candidates are kept while they are tried, since rules that iterate read them several times.
     Equal rules of a pool are computed once, and every evaluation of a rule is counted. A rule that uses randomness gets
     the same for all candidates, drawn by the attacker: the server's is not known.
@@ -79,7 +79,7 @@ class Trials:
     Attributes
     ----------
     rules : tuple of Rule
-        The rules that n rows allow.
+        The rules that n updates allow.
     shares : tuple of float
         Their probabilities.
     evaluations : int

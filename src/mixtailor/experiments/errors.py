@@ -21,7 +21,7 @@ class ConfigError(ValueError):
 
 
 class ImpossibleError(ConfigError):
-    """A rule that needs more rows than there are workers: of a sweep, it may be left out."""
+    """A rule that needs more updates than there are workers: of a sweep, it may be left out."""
 
     __module__ = "mixtailor.experiments"  # as above
 

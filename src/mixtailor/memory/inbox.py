@@ -82,7 +82,8 @@ class Fresh:
 class Kept:
     """Aggregate the last update of every worker, once k of them are new.
 
-    f then counts all workers and not those of a sample: a sample with a Byzantine majority changes some rows of many.
+    f then counts all workers and not those of a sample: a sample with a Byzantine majority changes some updates of
+    many.
 
     Examples
     --------
@@ -124,11 +125,11 @@ class Inbox:
         Where updates and the index of them are kept, so that they survive a kill. An inbox that finds its index there
         continues from it. The updates have to be arrays, or arrays by name, then.
     staleness : float
-        a. Above 0, the rule needs a form with weights. The f heaviest updates then are what may be Byzantine.
+        The exponent a. Above 0, the rule needs a form with weights, and the f heaviest updates may be Byzantine.
     oldest : int, optional
         The most versions that an update may be stale; older ones are refused, and leave.
     momentum : float
-        :math:`\beta`. Above 0, the row of a worker is the running mean of its updates,
+        :math:`\beta`. Above 0, the inbox keeps the running mean of each worker's updates,
         :math:`m \leftarrow \beta m + (1 - \beta) u`, and rules aggregate these means, as DeMoA [1]_ does. It replaces
         momentum at the server. An update that does not fit the mean before it, or one after a mean that is not finite,
         begins a new mean.
@@ -151,10 +152,10 @@ class Inbox:
 
     Notes
     -----
-    One row for each worker: whoever sends faster than others replaces its own row. A row is safe when `put` returns:
-    the update is on the disk, and then the index that names it, each whole or not at all. A kill between the two leaves
-    the row that was there before. The version advances with every aggregation, also with one that gives no update: the
-    model of the next version is then the same, and workers may send once more.
+    One update for each worker: whoever sends faster than others replaces its own update. An update is safe when `put`
+    returns: the update is on the disk, and then the index that names it, each whole or not at all. A kill between the
+    two leaves the update that was there before. The version advances with every aggregation, also with one that gives
+    no update: the model of the next version is then the same, and workers may send once more.
 
     References
     ----------

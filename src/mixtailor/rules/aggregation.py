@@ -27,7 +27,7 @@ class Quarantined:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """The result of a rule, and why. Row indices are of the rows as received.
+    """The result of a rule, and why. Update indices are of the updates as received.
 
     Attributes
     ----------
@@ -36,16 +36,16 @@ class Aggregation:
     rule : object
         The rule that was applied; of a MixTailor, the one that was drawn.
     n : int
-        How many rows were received.
+        How many updates were received.
     weights : array or None
-        The weight of each received row in the result; None where the result is no combination of rows.
+        The weight of each received update in the result; None where the result is no combination of updates.
     selected : tuple of int or None
-        The rows that the rule chose, where it chooses.
+        The updates that the rule chose, where it chooses.
     scores : array or None
-        The score of each received row, where the rule scores; NaN for rows that were quarantined.
+        The score of each received update, where the rule scores; NaN for updates that were quarantined.
     distances : array or None
-        How far each received row was from the result, where the rule's own queries show it, in the norm that it asked
-        in; NaN for rows that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
+        How far each received update was from the result, where the rule's own queries show it, in the norm that it
+        asked in; NaN for updates that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
     quarantined : tuple of Quarantined
         Rows that left because they prove a fault, and why.
     iterations, residual : int, float or None

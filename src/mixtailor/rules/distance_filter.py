@@ -20,7 +20,7 @@ __all__ = ["DistanceFilter"]
 class DistanceFilter(Rule):
     r"""The mean of the updates that are not much farther from the others than is usual.
 
-    .. math:: \frac{1}{|K|} \sum_{i \in K} x_i, \qquad K = \{i : s_i \le c \operatorname{median}_j s_j\}, \qquad
+    .. math:: \frac{1}{|K|} \sum_{i \in K} x_i, \qquad K = \{i : s_i \le c \, \operatorname{median}_j s_j\}, \qquad
               s_i = \operatorname{median}_{j \ne i} \lVert x_i - x_j \rVert_p^2
 
     Needs ``n >= 2`` and tolerates fewer than half of the updates, so that no f is declared. Cost O(n^2 d).

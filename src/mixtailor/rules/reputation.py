@@ -112,7 +112,7 @@ class Reputation:
         updates : array, tensor, or sequence, optional
             What was aggregated. Asks for distances, by one more reading where they are not known.
         workers : sequence, optional
-            The workers' names; by default those that the aggregation has, or the numbers of the rows.
+            The workers' names; by default those that the aggregation has, or the numbers of the updates.
         """
         names = [str(name) for name in (aggregation.workers if workers is None else workers) or range(aggregation.n)]
         if len(names) != aggregation.n:

@@ -184,6 +184,7 @@ class Tree(Rule):
 
     @property
     def reads_all(self) -> bool:  # type: ignore[override]  # as its parts do
+        """Whether it reads every coordinate of every update: as its inner rule does."""
         return self.inner.reads_all
 
     def kappa(self, n: int, f: int, d: int) -> float | None:

@@ -55,7 +55,7 @@ __all__ = ["Simulation"]
 class Simulation:
     r"""n workers, some of them Byzantine, train one network through one rule.
 
-    In each round the honest workers compute their updates together, the attack makes the Byzantine rows from them,
+    In each round the honest workers compute their updates together, the attack makes the Byzantine updates from them,
     *then* the rule is drawn and applied, and the server steps. Each use of chance has a stream of its own, spawned from
     the seed: the server's draw, the attacker, the order of the data, dropout, who is Byzantine. Runs that differ in
     rule or attack alone share data order, dropout and initial weights.
@@ -110,7 +110,7 @@ class Simulation:
 
     Notes
     -----
-    A rule that finds more faulty rows than it tolerates skips the round, and the records count it. Where no honest
+    A rule that finds more faulty updates than it tolerates skips the round, and the records count it. Where no honest
     update is finite any more, training has diverged: the weights stay as they are, and so does their accuracy.
     """
 

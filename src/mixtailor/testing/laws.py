@@ -50,10 +50,10 @@ class Case:
     Attributes
     ----------
     rows : array
-        n rows of dyadic numbers: sums, shifts and doublings of them are exact in float64, so a law that holds in real
-        numbers holds to the bit in what the rule decides from.
+        n updates of dyadic numbers: sums, shifts and doublings of them are exact in float64, so a law that holds in
+        real numbers holds to the bit in what the rule decides from.
     f : int
-        How many of the last rows play Byzantine.
+        How many of the last updates play Byzantine.
     seed : int
         The key of the call.
     """
@@ -71,7 +71,7 @@ class Case:
         return cls(rows, rule.tolerates(n), seed)
 
     def ask(self, rule: Rule, rows: Any, *, reference: Any = None, seed: int | None = None, **side: Any) -> Aggregation:
-        """The rule's result on other rows with this case's side knowledge."""
+        """The rule's result on other updates with this case's side knowledge."""
         honest = side.pop("honest", range(len(self.rows) - self.f))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # an early stop is a fair result here
@@ -86,7 +86,7 @@ class Case:
 
     @property
     def reference(self) -> Floats:
-        """What the server trusts: a row that is none of the workers'."""
+        """What the server trusts: a vector that no worker sent."""
         reference: Floats = np.round(self.rows[: len(self.rows) - self.f].mean(axis=0) * 2**16) / 2**16 + 2.0**-4
         return reference
 

@@ -35,7 +35,7 @@ class Worst:
 
 def excess(result: Any, rows: Any, f: int) -> float:
     r"""The largest :math:`\lVert U - \bar x_S \rVert^2 / \frac{1}{|S|} \sum_{i \in S} \lVert x_i - \bar x_S \rVert^2`
-    over all subsets S of n - f finite rows: any of them could be the honest ones.
+    over all subsets S of n - f finite updates: any of them could be the honest ones.
 
     Where a subset has no variance, a difference beyond rounding counts as infinite.
     """
@@ -59,10 +59,10 @@ def excess(result: Any, rows: Any, f: int) -> float:
 def climb(
     rule: Rule, n: int, f: int, *, d: int = 2, steps: int = 400, seed: int = 0, entropy: KeySource | None = None
 ) -> Worst:
-    """Search for the input on which a rule errs most: changes rows, keeps what makes it worse.
+    """Search for the input on which a rule errs most: changes updates, keeps what makes it worse.
 
-    Starts with clusters, the shape of the known worst cases (some honest rows away from the others, the Byzantine rows
-    among them), and moves, copies and rescales rows.
+    Starts with clusters, the shape of the known worst cases (some honest updates away from the others, the Byzantine
+    updates among them), and moves, copies and rescales updates.
     """
     rng = np.random.default_rng(seed)
     best, evaluations = Worst(0.0, np.zeros((n, d)), 0), 0

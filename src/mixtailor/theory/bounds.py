@@ -53,7 +53,7 @@ def C(n: int, f: int) -> float:
 
     .. math:: C(n, f) = 1 + \frac{2f}{n - 2f - 2}
 
-    Needs ``n >= 2f + 3``, so that every row has an honest neighbour.
+    Needs ``n >= 2f + 3``, so that every update has an honest neighbour.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def published_krum_coefficient(n: int, f: int) -> float:
     .. math:: \kappa = 6 \left( 1 + \frac{f}{n - 2f} \right), \qquad
         \lVert U - \bar x_S \rVert_2^2 \le \frac{\kappa}{|S|} \sum_{i \in S} \lVert x_i - \bar x_S \rVert_2^2
 
-    for every set S of n - f rows that may be the honest ones.
+    for every set S of n - f updates that may be the honest ones.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def krum_coefficient(n: int, f: int, d: int = 1, p: float = 2.0) -> float:
     .. math:: \kappa = \left( \sqrt{d^{|1 - 2/p|} \frac{2h(h - 2)}{(h - 1) a}} + \sqrt{\frac{h - a}{a}} \right)^2,
         \qquad h = n - f, \quad a = n - 2f - 1
 
-    Whatever the f other rows hold, the result U satisfies the inequality of `published_krum_coefficient` with it.
+    Whatever the f other updates hold, the result U satisfies the inequality of `published_krum_coefficient` with it.
 
     Parameters
     ----------
@@ -132,13 +132,13 @@ def krum_coefficient(n: int, f: int, d: int = 1, p: float = 2.0) -> float:
 
     Notes
     -----
-    The proof. Let v be the mean squared distance of the h honest rows from their mean m. Over ordered pairs,
-    the squared honest distances sum to 2 h^2 v, and an honest row's score is at most the sum over its h - 2 nearest
-    honest rows, so the least score is at most 2h(h - 2)v / (h - 1); in l_p, at most that times the dimension factor
-    after both comparisons of norms, only one of which is not free. The chosen row k has n - f - 2 neighbours. Together
-    with k itself, where k is honest, at least a of these are honest; let A be those. Then the squared distance from k
-    to the mean of A is at most score / a. The mean of a rows out of h is at most sqrt((h - a) v / a) away from m. The
-    two distances add up.
+    The proof. Let v be the mean squared distance of the h honest updates from their mean m. Over ordered pairs, the
+    squared honest distances sum to 2 h^2 v, and an honest update's score is at most the sum over its h - 2 nearest
+    honest updates, so the least score is at most 2h(h - 2)v / (h - 1); in l_p, at most that times the dimension factor
+    after both comparisons of norms, only one of which is not free. The chosen update k has n - f - 2 neighbours.
+    Together with k itself, where k is honest, at least a of these are honest; let A be those. Then the squared distance
+    from k to the mean of A is at most score / a. The mean of a updates out of h is at most sqrt((h - a) v / a) away
+    from m. The two distances add up.
 
     Nothing in it treats the choice as fixed, so it holds against an adversary who sees everything.
     Published coefficients for Krum are for a given number of neighbours; this one is for n - f - 2.
@@ -219,7 +219,7 @@ def krum_bound(n: int, f: int, d: int, *, sigma: float, delta: float | None = No
     Parameters
     ----------
     n, f, d : int
-        Rows, Byzantine rows, coordinates.
+        Updates, Byzantine updates, coordinates.
     sigma : float
         Each honest worker's gradient is within sigma^2 of its mean, in expected squared Euclidean distance.
     delta : float, optional
@@ -243,7 +243,7 @@ def krum_bound(n: int, f: int, d: int, *, sigma: float, delta: float | None = No
     -----
     The paper's proof takes expectations of ``|V_i - V_j|^2`` as 2 sigma^2 for the i and j that Krum and the adversary
     picked, as if they had been fixed beforehand. A coefficient kappa needs no such step: the mean squared spread of
-    the honest rows is at most sigma^2 + Delta^2 in expectation, and Jensen's inequality does the rest, where grad F
+    the honest updates is at most sigma^2 + Delta^2 in expectation, and Jensen's inequality does the rest, where grad F
     is the mean of the honest workers' gradients, which the paper's proof takes too.
 
     References
@@ -278,18 +278,18 @@ def krum_bound(n: int, f: int, d: int, *, sigma: float, delta: float | None = No
 
 @dataclass(frozen=True)
 class Breakdown:
-    """How many of n rows a rule tolerates: `f` rows, a share `fraction` of all."""
+    """How many of n updates a rule tolerates: `f` updates, a share `fraction` of all."""
 
     n: int
     f: int
     fraction: float
 
     def __str__(self) -> str:
-        return f"tolerates {self.f} of {self.n} rows ({self.fraction:.1%})"
+        return f"tolerates {self.f} of {self.n} updates ({self.fraction:.1%})"
 
 
 def breakdown(n: int, rows_needed: Callable[[int], int]) -> Breakdown:
-    r"""The largest f whose requirement n rows meet.
+    r"""The largest f whose requirement n updates meet.
 
     .. math:: f^*(n) = \max \{ f : \mathrm{rows}(f) \le n \}
 
@@ -302,10 +302,10 @@ def breakdown(n: int, rows_needed: Callable[[int], int]) -> Breakdown:
 
     Examples
     --------
-    Krum needs 2f + 3 rows and Bulyan 4f + 3.
+    Krum needs 2f + 3 updates and Bulyan 4f + 3.
 
     >>> print(breakdown(12, lambda f: 2 * f + 3))
-    tolerates 4 of 12 rows (33.3%)
+    tolerates 4 of 12 updates (33.3%)
     >>> breakdown(12, lambda f: 4 * f + 3).f
     2
 

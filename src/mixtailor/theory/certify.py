@@ -40,8 +40,8 @@ def certify(
     .. math:: E[U]^\top \nabla F > 0, \qquad E \lVert U \rVert^r \le K_r E \lVert G \rVert^r, \quad r = 2, 3, 4
 
     At each state every attack is played against every resample, and every rule is applied. The first condition is
-    judged by bootstrap intervals of the mean over resamples, at each state. For the second, the rows of each attack are
-    made longer, up to the largest number of their type: a ratio at one size shows nothing. The verdict is "broken"
+    judged by bootstrap intervals of the mean over resamples, at each state. For the second, the updates of each attack
+    are made longer, up to the largest number of their type: a ratio at one size shows nothing. The verdict is "broken"
     where the mixture's interval is below zero at some state or a rule's result grows with the attack without end,
     "holds on these states" where all intervals are above zero, and "not shown" where one contains zero.
 
@@ -80,7 +80,7 @@ def certify(
     Notes
     -----
     It says nothing of other states, nor of other attacks: give the strongest, `BestResponse` among them. grad F must
-    come from data independent of the rows (`State`). The sufficient condition counts every rule that is not shown to
+    come from data independent of the updates (`State`). The sufficient condition counts every rule that is not shown to
     hold as broken, and takes ``E|U|`` for ``|E U|``, which is not larger; it is much stronger than the definition.
 
     References

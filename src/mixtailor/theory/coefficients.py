@@ -18,7 +18,7 @@ __all__ = [
 
 
 def multi_krum_coefficient(n: int, f: int, m: int | None = None, d: int = 1, p: float = 2.0) -> float:
-    r"""A coefficient kappa that holds for Multi-Krum, the mean of the m rows of least score, proved here.
+    r"""A coefficient kappa that holds for Multi-Krum, the mean of the m updates of least score, proved here.
 
     .. math:: \sqrt\kappa = \max_{z \le \min(f, m)} \frac{\sqrt{(m - z)(h - m + z)}}{m} + \sqrt{\frac{z S}{m a}}
         + \frac zm \sqrt{\frac{h - a}{a}}, \qquad S = d^{|1 - 2/p|} \frac{2h(h - 2)}{h - 1}
@@ -30,7 +30,7 @@ def multi_krum_coefficient(n: int, f: int, m: int | None = None, d: int = 1, p: 
     n, f : int
         Rows, and how many of them may be Byzantine.
     m : int, optional
-        How many rows are averaged, at most n - f, which is the default.
+        How many updates are averaged, at most n - f, which is the default.
     d : int
         Coordinates; they matter only where p is not 2.
     p : float
@@ -45,13 +45,13 @@ def multi_krum_coefficient(n: int, f: int, m: int | None = None, d: int = 1, p: 
 
     Notes
     -----
-    The proof. Let v be the mean squared distance of the h honest rows from their mean. The m least scores have a mean
-    of at most S v, since that of all honest scores is no more (see `krum_coefficient`). A row k of score s is at most
-    sqrt(s / a) away from the mean of a honest rows near it, and that mean at most sqrt((h - a) v / a) from the honest
-    mean. First, averaging these distances over the chosen rows gives Krum's coefficient for every m. Second, let z of
-    the chosen rows be Byzantine. The sum of the m - z honest ones is at most sqrt((m - z)(h - m + z) v) away from
-    m - z times the honest mean. The z others have scores that sum to at most m S v, so that their distances sum to at
-    most sqrt(z m S v / a) + z sqrt((h - a) v / a). Both parts are divided by m.
+    The proof. Let v be the mean squared distance of the h honest updates from their mean. The m least scores have a
+    mean of at most S v, since that of all honest scores is no more (see `krum_coefficient`). An update k of score s is
+    at most sqrt(s / a) away from the mean of a honest updates near it, and that mean at most sqrt((h - a) v / a) from
+    the honest mean. First, averaging these distances over the chosen updates gives Krum's coefficient for every m.
+    Second, let z of the chosen updates be Byzantine. The sum of the m - z honest ones is at most sqrt((m - z)(h - m +
+    z) v) away from m - z times the honest mean. The z others have scores that sum to at most m S v, so that their
+    distances sum to at most sqrt(z m S v / a) + z sqrt((h - a) v / a). Both parts are divided by m.
 
     Bareilles et al. [1]_ were the first to publish a coefficient for Multi-Krum, and a smaller one for Krum. Their
     formula is not this one, and is not known to this package.

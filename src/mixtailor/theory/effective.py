@@ -40,7 +40,7 @@ def effective_size(
     f : int
         How many workers are Byzantine under an attack: the last f of each state.
     attacks : sequence of Attack or None
-        Each gives the states once more, with the attack's rows; None is no attack.
+        Each gives the states once more, with the attack's updates; None is no attack.
     tolerance : float
         How near is alike, as a part of ``|grad F|``.
     seed : int
@@ -48,7 +48,7 @@ def effective_size(
 
     Examples
     --------
-    Four Krums in different norms mostly choose the same row.
+    Four Krums in different norms mostly choose the same update.
 
     >>> from mixtailor import Comed, Krum
     >>> rng = np.random.default_rng(0)

@@ -94,9 +94,9 @@ def estimate(
     ----------
     gradients : array of shape (states, workers, resamples, d), or an iterable of (workers, resamples, d) blocks
         Independent resamples of each honest worker's gradient; at least 2 at each state. Blocks are read one
-        after the other, and only inner products of their rows are kept.
+        after the other, and only inner products of their updates are kept.
     truths : array of shape (states, d), or an iterable of d-vectors, optional
-        grad F from a full pass or a large held-out batch, independent of the rows, and taken as exact. Where not
+        grad F from a full pass or a large held-out batch, independent of the updates, and taken as exact. Where not
         given, grad F is the mean of the honest workers' gradients.
     models : array of shape (states, d), or an iterable of d-vectors, optional
         w at each state, for theta.

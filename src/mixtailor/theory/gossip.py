@@ -28,7 +28,7 @@ class GossipCondition:
     possible : bool
         Whether connectivity > 2b; see `gossip_condition`.
     majority : bool
-        Whether every honest worker has more honest than Byzantine rows, itself included: what a rule needs.
+        Whether every honest worker has more honest than Byzantine updates, itself included: what a rule needs.
     """
 
     byzantine_neighbours: int

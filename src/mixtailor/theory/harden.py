@@ -170,7 +170,7 @@ def harden(
 
     Notes
     -----
-    The attacker sees the state, so that a move is one set of rows for every state played. Best responses come from a
+    The attacker sees the state, so that a move is one set of updates for every state played. Best responses come from a
     search, so that the value is an upper bound of the game's. The payoff looks one step ahead: its order of rules and
     their order in training may differ (``docs/adversary.md``).
 

@@ -31,15 +31,15 @@ def krum_lambda_bound(
     .. math:: \lambda \le \frac{1}{\lVert s \rVert} \left[ \left( \frac{1}{n - 2f - 1}
         \min_i \sum_{l \in \Gamma_i} D(x_l, x_i)^2 \right)^{1/2} + \max_i D(x_i, x_0) \right]
 
-    over the honest rows i, with :math:`\Gamma_i` the n - f - 2 honest rows nearest to i, s the direction, x_0 the
+    over the honest updates i, with :math:`\Gamma_i` the n - f - 2 honest updates nearest to i, s the direction, x_0 the
     reference. For a direction of signs :math:`\lVert s \rVert_2 = \sqrt d`, which gives the O(1/sqrt(d)) of the paper.
 
     Parameters
     ----------
     honest : array of shape (n - f, d)
-        The honest rows.
+        The honest updates.
     f : int
-        How many identical rows the adversary sends, at least 1.
+        How many identical updates the adversary sends, at least 1.
     direction : array of d numbers, optional
         s; the signs of the honest mean where not given, as Fang et al. have it. The honest mean itself gives the bound
         on the lambda of the tailored attack.
@@ -52,19 +52,19 @@ def krum_lambda_bound(
 
     Examples
     --------
-    Three honest rows on a line, at 1, 2 and 3, and one Byzantine row: the least sum of squares is 1, over n - 2f - 1 =
-    1, and the farthest row is 3 away from the origin.
+    Three honest updates on a line, at 1, 2 and 3, and one Byzantine update: the least sum of squares is 1, over n - 2f
+    - 1 = 1, and the farthest update is 3 away from the origin.
 
     >>> krum_lambda_bound([[1.0], [2.0], [3.0]], f=1)
     4.0
 
     Notes
     -----
-    Derived here in the form of Fang et al.'s Theorem 1: the f - 1 copies cost the chosen row nothing, so n - 2f - 1 of
-    its neighbours are honest; each of these is at least ``lambda |s| - max D(x_i, x_0)`` away; and the score is at
-    most the least score of an honest row, which is at most the one over honest rows alone. Implementations of
-    their attack use the form for unsquared distances (``power=1``), which bounds that variant's lambda.
-    It bounds lambda from above: a lambda below it need not succeed.
+    Derived here in the form of Fang et al.'s Theorem 1: the f - 1 copies cost the chosen update nothing, so n - 2f - 1
+    of its neighbours are honest; each of these is at least ``lambda |s| - max D(x_i, x_0)`` away; and the score is at
+    most the least score of an honest update, which is at most the one over honest updates alone. Implementations of
+    their attack use the form for unsquared distances (``power=1``), which bounds that variant's lambda. It bounds
+    lambda from above: a lambda below it need not succeed.
 
     References
     ----------
@@ -170,7 +170,7 @@ def lambda_intersection(
     Parameters
     ----------
     n, f, d : int
-        Rows, Byzantine rows, coordinates.
+        Updates, Byzantine updates, coordinates.
     sigma, largest_entry : float
         As in `comed_lambda_bound`.
     upper : float, optional

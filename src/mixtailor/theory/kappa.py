@@ -29,7 +29,7 @@ class KappaBound:
     published : float or None
         The coefficient that the rule declares, for the d of the worst input.
     grows : bool
-        Whether making the f rows that are not counted as honest a thousand times longer makes it larger without end.
+        Whether making the f updates that are not counted as honest a thousand times longer makes it larger without end.
     rows : array
         The worst input.
     evaluations : int
@@ -62,7 +62,7 @@ def kappa_lower_bound(
     .. math:: \kappa \ge \max_x \max_{|S| = n - f} \frac{\lVert R(x) - \bar x_S \rVert^2}
         {\frac{1}{n - f} \sum_{i \in S} \lVert x_i - \bar x_S \rVert^2}
 
-    Any subset of n - f rows could be the honest ones. The search climbs from clusters, the shape of the known worst
+    Any subset of n - f updates could be the honest ones. The search climbs from clusters, the shape of the known worst
     cases, in a few dimensions, and polishes the best. A user's own rule, any callable, gets a figure.
 
     Parameters

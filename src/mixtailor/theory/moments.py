@@ -39,11 +39,11 @@ def moment_constant(kappa: float, r: float) -> float:
 
     Notes
     -----
-    The proof. Let m be the mean of the h honest rows, q the mean of their squared lengths, and ``v = q - |m|^2`` their
-    variance. Then ``|U| <= |m| + sqrt(kappa v)``, which for a given q is largest where ``|m|^2 = q / (1 + kappa)``, and
-    is sqrt((1 + kappa) q) there. For r >= 2, the mean of r-th powers is at least q^(r/2). Expectations of both sides
-    give the inequality, since the mean over the workers of ``E |V_i|^r`` is ``E |G|^r``: Assumption 2 of the paper is
-    not needed, nor that workers are alike. For a mixture, the constant is the mean of those of its rules.
+    The proof. Let m be the mean of the h honest updates, q the mean of their squared lengths, and ``v = q - |m|^2``
+    their variance. Then ``|U| <= |m| + sqrt(kappa v)``, which for a given q is largest where ``|m|^2 = q / (1 +
+    kappa)``, and is sqrt((1 + kappa) q) there. For r >= 2, the mean of r-th powers is at least q^(r/2). Expectations of
+    both sides give the inequality, since the mean over the workers of ``E |V_i|^r`` is ``E |G|^r``: Assumption 2 of the
+    paper is not needed, nor that workers are alike. For a mixture, the constant is the mean of those of its rules.
 
     References
     ----------

@@ -35,9 +35,9 @@ class RobustTailor:
     .. math:: A_{mj} = \frac{\langle U_{mj}, g \rangle}{\lVert g \rVert \max(\lVert U_{mj} \rVert, \lVert g \rVert)},
         \qquad p \approx \arg\max_p \min_j \sum_m p_m A_{mj}
 
-    The server computes, from a little public data, rows that resemble those of its n workers. On these it plays every
-    attack j that it thinks of against every rule m of the pool, whose result is :math:`U_{mj}`. Both sides of the game
-    play exponential weights, and the server draws the rule of the round from the average of what it played.
+    The server computes, from a little public data, updates that resemble those of its n workers. On these it plays
+    every attack j that it thinks of against every rule m of the pool, whose result is :math:`U_{mj}`. Both sides of the
+    game play exponential weights, and the server draws the rule of the round from the average of what it played.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class RobustTailor:
         object.__setattr__(self, "attacks", attacks)
 
     def payoffs(self, public: Any, *, rng: np.random.Generator | int | None = None) -> Floats:
-        """What each rule that the rows allow gets under each attack, rules x attacks.
+        """What each rule that the updates allow gets under each attack, rules x attacks.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class RobustTailor:
         return np.array(columns).T
 
     def game(self, public: Any, *, rng: np.random.Generator | int | None = None) -> Solution:
-        """How the simulated game ends on some rows; see `payoffs`."""
+        """How the simulated game ends on some updates; see `payoffs`."""
         return no_regret(self.payoffs(public, rng=rng), self.steps)
 
     def for_round(self, public: Any, *, rng: np.random.Generator | int | None = None) -> MixTailor:

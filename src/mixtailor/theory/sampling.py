@@ -64,7 +64,7 @@ def f_for_sampling(population: int, byzantine: int, sampled: int, failure: float
 
     Notes
     -----
-    Most rules need more than 2f rows; where this f is not below half of `sampled`, sample more clients.
+    Most rules need more than 2f updates; where this f is not below half of `sampled`, sample more clients.
 
     References
     ----------

@@ -28,11 +28,11 @@ class State:
     Parameters
     ----------
     gradients : array of shape (resamples, workers, d)
-        Independent resamples of the correct gradients of all n workers. The last f of them are the rows that the
+        Independent resamples of the correct gradients of all n workers. The last f of them are the updates that the
         Byzantine workers would have sent.
     gradient : array of d numbers
-        grad F, from a full pass or a large batch **independent of the rows**. Never the rows' own mean: where grad F is
-        zero, the mean of the rows has a large positive product with itself, out of nothing.
+        grad F, from a full pass or a large batch **independent of the updates**. Never the updates' own mean: where
+        grad F is zero, the mean of the updates has a large positive product with itself, out of nothing.
     name : str
         For tables, the round for instance.
 

@@ -24,9 +24,9 @@ __all__ = ["RobustHook", "protect"]
 class RobustHook:
     """Aggregate gradients by a rule over the whole vector, where DDP hands them out bucket by bucket.
 
-    A rule for each bucket is another rule: Krum on buckets can take each from another rank, and a row that is far away
-    in one bucket only counts there alone. Buckets are kept until the last one is there, then aggregated as one vector.
-    Nothing overlaps with the backward pass: that is what exactness costs.
+    A rule for each bucket is another rule: Krum on buckets can take each from another rank, and an update that is far
+    away in one bucket only counts there alone. Buckets are kept until the last one is there, then aggregated as one
+    vector. Nothing overlaps with the backward pass: that is what exactness costs.
 
     Parameters
     ----------

@@ -48,15 +48,15 @@ def robust_all_reduce(
 ) -> Aggregation:
     """Replace every rank's tensor by the rule's result on all of them: `all_reduce` by a robust rule.
 
-    Ranks exchange slices (`all_to_all`), each aggregates all rows of its slice, and the results are gathered. Row i is
-    rank i of the group. All ranks call it with the same rule.
+    Ranks exchange slices (`all_to_all`), each aggregates all updates of its slice, and the results are gathered. Update
+    i is rank i of the group. All ranks call it with the same rule.
 
     Parameters
     ----------
     tensor : Tensor
         This rank's update, of any shape and floating type; overwritten by the result.
     rule : rule or callable
-        What aggregates; a callable from an (n, d) matrix gets whole rows on every rank.
+        What aggregates; a callable from an (n, d) matrix gets whole updates on every rank.
     group : ProcessGroup, optional
         The ranks that take part; all of them by default.
     reference : Tensor, optional
@@ -64,7 +64,7 @@ def robust_all_reduce(
     entropy : KeySource, optional
         Where the first rank takes the call's key from: the rule's own source by default.
     on_fault : {"raise", "skip"}
-        What to do when more rows are provably faulty than the rule tolerates; "skip" fills the tensor with zeros.
+        What to do when more updates are provably faulty than the rule tolerates; "skip" fills the tensor with zeros.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def robust_all_reduce(
 
     Examples
     --------
-    On a group of one, whose result is its own row; with more ranks, the call is the same.
+    On a group of one, whose result is its own update; with more ranks, the call is the same.
 
     >>> import mixtailor as mt
     >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -35,9 +35,9 @@ from mixtailor.mixing.audit.store import Lock, Secret, create, replace_end, writ
 class AuditTrail:
     """Draws that anybody can check afterwards, in a log of JSON lines.
 
-    `start` makes the secret and the commitment, `expect` names the workers of a round, `draw` gives a rule for the rows
-    in hand, `close` reveals the secret. `commitment` is what to publish before training. A trail belongs to the process
-    that opened it, and several threads may share it.
+    `start` makes the secret and the commitment, `expect` names the workers of a round, `draw` gives a rule for the
+    updates in hand, `close` reveals the secret. `commitment` is what to publish before training. A trail belongs to the
+    process that opened it, and several threads may share it.
 
     Three files: the log at `path`; ``path.secret`` (mode 0600), which keeps the secret for a resumption and must not
     leave the server before the end; ``path.lock``, which keeps a second writer away.
@@ -106,7 +106,8 @@ class AuditTrail:
         probabilities : iterable of float or None
             As for the draw; None is uniform.
         needs : sequence of int or None
-            The fewest rows that each rule needs. None asks each rule's `min_rows`; rules without one always take part.
+            The fewest updates that each rule needs. None asks each rule's `min_rows`; rules without one always take
+            part.
         run : str or None
             The name of the run; None makes one up.
         """
@@ -130,7 +131,7 @@ class AuditTrail:
         """Continue a log after its process ended; what a crash left of a half-written line is dropped and recorded.
 
         With `pool` and `probabilities` given, they must be the committed ones. The first draw without a round number
-        that brings the rows of the last entry is a retry of it: a crash gives nobody a second draw.
+        that brings the updates of the last entry is a retry of it: a crash gives nobody a second draw.
         """
         path = os.path.abspath(path)
         if not os.path.exists(path):
@@ -252,7 +253,7 @@ class AuditTrail:
         pool: Sequence[object],
         probabilities: Iterable[float] | None = None,
     ) -> Draw:
-        """Draw a rule for the rows in hand. When this returns, the entry is on the disk.
+        """Draw a rule for the updates in hand. When this returns, the entry is on the disk.
 
         Parameters
         ----------
@@ -260,11 +261,11 @@ class AuditTrail:
             The SHA-256 of what each worker sent (`digest_of`), faulty updates too; None for a worker that sent nothing.
             Workers that were expected and are not in it sent nothing, either.
         round : int or None
-            A number larger than all before, or, with the same rows, one drawn before: a retry, which draws the same.
+            A number larger than all before, or, with the same updates, one drawn before: a retry, which draws the same.
             None takes the round that is expected, or else the next.
         pool, probabilities
-            What the caller is about to choose from: the committed pool, or those of its rules that this number of rows
-            allows. Anything else is refused. The index returned is into this pool.
+            What the caller is about to choose from: the committed pool, or those of its rules that this number of
+            updates allows. Anything else is refused. The index returned is into this pool.
         """
         self._check_process()
         with self._mutex:

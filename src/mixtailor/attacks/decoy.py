@@ -33,8 +33,8 @@ class Decoy(Attack):
     --------
     >>> from mixtailor import Bulyan, Mean
     >>> honest = 1 + np.random.default_rng(0).normal(size=(10, 5)) / 10
-    >>> rows = np.vstack([honest, Decoy(distance=1e6)(honest, f=2)])
-    >>> bool(np.abs(Bulyan(f=2, selection=Mean(), then=Mean())(rows)).max() > 1e3)
+    >>> updates = np.vstack([honest, Decoy(distance=1e6)(honest, f=2)])
+    >>> bool(np.abs(Bulyan(f=2, selection=Mean(), then=Mean())(updates)).max() > 1e3)
     True
 
     Notes

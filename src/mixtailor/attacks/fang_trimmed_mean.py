@@ -33,8 +33,8 @@ class FangTrimmedMean(Attack):
 
     Examples
     --------
-    >>> row = FangTrimmedMean()(np.array([[1.0, -2.0], [2.0, -4.0]]), f=1)[0]
-    >>> bool(0.5 <= row[0] <= 1.0), bool(-2.0 <= row[1] <= -1.0)
+    >>> update = FangTrimmedMean()(np.array([[1.0, -2.0], [2.0, -4.0]]), f=1)[0]
+    >>> bool(0.5 <= update[0] <= 1.0), bool(-2.0 <= update[1] <= -1.0)
     (True, True)
 
     Notes

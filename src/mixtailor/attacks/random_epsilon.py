@@ -29,8 +29,8 @@ class RandomEpsilon(Attack):
 
     Examples
     --------
-    >>> row = RandomEpsilon()(np.array([[1.0, 2.0], [3.0, 4.0]]), f=1)
-    >>> float(row[0, 0]) in (-0.2, -20.0)
+    >>> update = RandomEpsilon()(np.array([[1.0, 2.0], [3.0, 4.0]]), f=1)
+    >>> float(update[0, 0]) in (-0.2, -20.0)
     True
 
     Notes

@@ -34,8 +34,8 @@ class TwinOutliers(Attack):
     --------
     >>> from mixtailor import Bulyan, Mean
     >>> honest = 1 + np.random.default_rng(0).normal(size=(10, 5)) / 10
-    >>> rows = np.vstack([honest, TwinOutliers(distance=1e6)(honest, f=2)])
-    >>> bool(np.abs(Bulyan(f=2, then=Mean())(rows)).max() > 1e3), bool(np.abs(Bulyan(f=2)(rows)).max() < 2)
+    >>> updates = np.vstack([honest, TwinOutliers(distance=1e6)(honest, f=2)])
+    >>> bool(np.abs(Bulyan(f=2, then=Mean())(updates)).max() > 1e3), bool(np.abs(Bulyan(f=2)(updates)).max() < 2)
     (True, True)
 
     Notes

@@ -35,8 +35,8 @@ class NNM(PreAggregation):
     Examples
     --------
     >>> from mixtailor import Comed
-    >>> rows = np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])
-    >>> (NNM(f=1) >> Comed())(rows)
+    >>> updates = np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])
+    >>> (NNM(f=1) >> Comed())(updates)
     array([2.5])
 
     Notes

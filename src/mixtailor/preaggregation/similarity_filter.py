@@ -34,8 +34,8 @@ class SimilarityFilter(PreAggregation):
     Examples
     --------
     >>> from mixtailor import Comed
-    >>> rows = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0], [9.01]])
-    >>> (SimilarityFilter(0.1) >> Comed())(rows)
+    >>> updates = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0], [9.01]])
+    >>> (SimilarityFilter(0.1) >> Comed())(updates)
     array([3.])
 
     Notes

@@ -39,8 +39,8 @@ class Bulyan(Rule):
 
     Examples
     --------
-    >>> rows = np.array([[1.0], [1.1], [0.9], [1.2], [0.8], [1.0], [9e9]])
-    >>> Bulyan(f=1)(rows).round(2)
+    >>> updates = np.array([[1.0], [1.1], [0.9], [1.2], [0.8], [1.0], [9e9]])
+    >>> Bulyan(f=1)(updates).round(2)
     array([0.97])
 
     Notes

@@ -39,8 +39,8 @@ class CenteredClipping(Rule):
     --------
     Each of the four differences is clipped to length 1, and their mean is added to the reference.
 
-    >>> rows = np.array([[0.0], [1.0], [2.0], [9e9]])
-    >>> CenteredClipping(tau=1.0)(rows, reference=np.array([1.0]))
+    >>> updates = np.array([[0.0], [1.0], [2.0], [9e9]])
+    >>> CenteredClipping(tau=1.0)(updates, reference=np.array([1.0]))
     array([1.25])
 
     Notes

@@ -35,8 +35,8 @@ class ClippedGossip(Rule):
     --------
     The difference to the far update is clipped to the third largest distance, which is 1.
 
-    >>> rows = np.array([[0.0], [1.0], [-1.0], [1.0], [9e9]])
-    >>> ClippedGossip(f=1)(rows, reference=np.array([0.0]))
+    >>> updates = np.array([[0.0], [1.0], [-1.0], [1.0], [9e9]])
+    >>> ClippedGossip(f=1)(updates, reference=np.array([0.0]))
     array([0.4])
 
     Notes

@@ -26,8 +26,8 @@ class FLTrust(Rule):
 
     Examples
     --------
-    >>> rows = np.array([[2.0, 0.0], [0.0, 5.0], [-9e9, 0.0]])
-    >>> FLTrust()(rows, reference=np.array([1.0, 1.0])).round(6)
+    >>> updates = np.array([[2.0, 0.0], [0.0, 5.0], [-9e9, 0.0]])
+    >>> FLTrust()(updates, reference=np.array([1.0, 1.0])).round(6)
     array([0.707107, 0.707107])
 
     Notes

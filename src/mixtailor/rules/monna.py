@@ -28,8 +28,8 @@ class MoNNA(Rule):
 
     Examples
     --------
-    >>> rows = np.array([[1.0], [2.0], [3.0], [90.0]])
-    >>> MoNNA(f=1)(rows, reference=np.array([2.5]))
+    >>> updates = np.array([[1.0], [2.0], [3.0], [90.0]])
+    >>> MoNNA(f=1)(updates, reference=np.array([2.5]))
     array([2.])
 
     Notes

@@ -74,9 +74,9 @@ class Reputation:
     --------
     >>> from mixtailor import Krum, Reputation
     >>> reputation = Reputation()
-    >>> rows = np.array([[1.0, 2.0], [1.1, 2.0], [0.9, 2.1], [1.0, 1.9], [1.2, 2.2], [7.0, 0.0], [np.nan, 0.0]])
+    >>> updates = np.array([[1.0, 2.0], [1.1, 2.0], [0.9, 2.1], [1.0, 1.9], [1.2, 2.2], [7.0, 0.0], [np.nan, 0.0]])
     >>> for _ in range(3):
-    ...     reputation.observe(Krum(f=2).aggregate(rows, workers=["ann", "bob", "cyn", "dan", "eve", "fay", "gus"]))
+    ...     reputation.observe(Krum(f=2).aggregate(updates, workers=["ann", "bob", "cyn", "dan", "eve", "fay", "gus"]))
     >>> print(reputation)
     worker  rounds  selected  expected  quarantined  distance  farthest
     gus          3         0       0.4            3         -         -

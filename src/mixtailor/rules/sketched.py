@@ -42,9 +42,9 @@ class Sketched(Rule):
     Examples
     --------
     >>> from mixtailor import Krum
-    >>> rows = np.random.default_rng(0).normal(size=(9, 100_000))
-    >>> rows[8] += 1.0
-    >>> result = Sketched(Krum(f=1), sketch=1024).aggregate(rows)
+    >>> updates = np.random.default_rng(0).normal(size=(9, 100_000))
+    >>> updates[8] += 1.0
+    >>> result = Sketched(Krum(f=1), sketch=1024).aggregate(updates)
     >>> result.selected[0] < 8
     True
 

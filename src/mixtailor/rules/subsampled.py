@@ -36,8 +36,8 @@ class Subsampled(Rule):
     Examples
     --------
     >>> from mixtailor import Comed
-    >>> rows = np.array([[1.0], [1.0], [1.0], [1.0], [90.0]])
-    >>> Subsampled(Comed(), 3)(rows)
+    >>> updates = np.array([[1.0], [1.0], [1.0], [1.0], [90.0]])
+    >>> Subsampled(Comed(), 3)(updates)
     array([1.])
 
     Notes

@@ -62,8 +62,8 @@ class Tree(Rule):
     >>> rule = Tree(10, Krum(f=6), Comed())
     >>> rule.shares(100)
     Shares(inner=2, outer=2)
-    >>> rows = np.concatenate([np.ones((94, 3)), np.full((6, 3), 9e9)])
-    >>> rule(rows)
+    >>> updates = np.concatenate([np.ones((94, 3)), np.full((6, 3), 9e9)])
+    >>> rule(updates)
     array([1., 1., 1.])
 
     Notes

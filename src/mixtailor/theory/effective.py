@@ -52,8 +52,8 @@ def effective_size(
 
     >>> from mixtailor import Comed, Krum
     >>> rng = np.random.default_rng(0)
-    >>> rows = 1.0 + rng.normal(size=(3, 1, 12, 30)) * np.linspace(0.1, 1.0, 12)[:, None]
-    >>> states = [State(block, np.ones(30)) for block in rows]
+    >>> updates = 1.0 + rng.normal(size=(3, 1, 12, 30)) * np.linspace(0.1, 1.0, 12)[:, None]
+    >>> states = [State(block, np.ones(30)) for block in updates]
     >>> effective_size([*(Krum(f=2, p=p) for p in (1, 2, 3, 4)), Comed()], states, f=2).labels
     (0, 0, 0, 0, 1)
     """

@@ -111,9 +111,9 @@ def estimate_moments(
     Workers that are alike have constants near 1; one whose gradients are twice as long has more.
 
     >>> rng = np.random.default_rng(0)
-    >>> rows = 1.0 + 0.1 * rng.normal(size=(20, 6, 50))
-    >>> rows[:, 0] *= 2.0
-    >>> print(estimate_moments([State(rows, np.ones(50))], f=1))
+    >>> updates = 1.0 + 0.1 * rng.normal(size=(20, 6, 50))
+    >>> updates[:, 0] *= 2.0
+    >>> print(estimate_moments([State(updates, np.ones(50))], f=1))
     1 states, 5 honest workers, 20 resamples, 95% intervals
       K_2,i  up to 2.5... [2.4..., 2.5...]
       K_3,i  up to 3.3... [3.3..., 3.3...]

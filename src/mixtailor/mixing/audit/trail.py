@@ -47,13 +47,13 @@ class AuditTrail:
     >>> import hashlib, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "run.audit")
     >>> pool = ["Krum(f=1)", "Comed()"]
-    >>> rows = {name: hashlib.sha256(name.encode()).digest() for name in ("ann", "bob", "cyn")}
+    >>> updates = {name: hashlib.sha256(name.encode()).digest() for name in ("ann", "bob", "cyn")}
     >>> with AuditTrail.start(path, pool) as trail:
     ...     published = trail.commitment
-    ...     asked = trail.expect([*rows, "dan"])
-    ...     first = trail.draw(rows, pool=pool)
+    ...     asked = trail.expect([*updates, "dan"])
+    ...     first = trail.draw(updates, pool=pool)
     ...     receipt = trail.proof("bob")
-    >>> first.round == asked, first.retry, receipt.holds("bob", 0, digest=rows["bob"])
+    >>> first.round == asked, first.retry, receipt.holds("bob", 0, digest=updates["bob"])
     (True, False, True)
 
     The log and what was published are enough to check it.

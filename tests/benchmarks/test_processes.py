@@ -54,7 +54,7 @@ def test_memory_is_measured_for_every_row_that_shows_it() -> None:
 def test_first_calls_and_imports_are_measured() -> None:
     found = {each.what: each for each in first_call.findings(["Comed"], repeats=1)}
     assert set(found) == {
-        "import mixtailor, over import numba",
+        "import mixtailor",
         "Comed, cold",
         "Comed, warm",
         "Comed, a new n",

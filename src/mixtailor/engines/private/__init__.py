@@ -1,6 +1,6 @@
 """Robust and private: three computing parties aggregate updates that none of them can read.
 
-Clients need nothing but numpy. The parties need SecretFlow's SPU, ``pip install "mixtailor[private]"``, in an
+Clients need nothing but numpy. The parties need SecretFlow's SPU, the extra ``private``, in an
 environment of their own: it needs numpy below 2 and Python below 3.12. The threat model is in
 ``docs/engines/private.md``.
 """

@@ -92,7 +92,7 @@ def test_an_experiment_of_special_files(name: str, kind: str, tmp_path: Path) ->
 def single(folder: Path) -> Path:
     """The folder of one simulation."""
     (folder / "one").mkdir()
-    record = {"round": 1, "accuracy": 0.5, "drawn": {"Krum(f=1)": 1}, "selected": {}, "lying": {}}
+    record = {"round": 1, "accuracy": 0.5, "drawn": {"Krum(f=1)": 1}, "selected": {}, "byzantine": {}}
     (folder / "one" / "metrics.jsonl").write_text(json.dumps(record) + "\n")
     told = {"config": {"seed": 0, "rounds": 1, "n": 3, "byzantine": 0}, "rule": "Krum", "attack": "none"}
     (folder / "one" / "simulation.json").write_text(json.dumps(told))

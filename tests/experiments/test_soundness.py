@@ -11,13 +11,15 @@ import pytest
 pytest.importorskip("pydantic")
 
 from mixtailor.experiments.results import Results
+from mixtailor.experiments.soundness import shown_records
 from mixtailor.report.figures import draw_results
 from mixtailor.report.looks import plain_rule
 from mixtailor.report.page import rendered
+from mixtailor.simulation.records import Tally
 
 CONFIG = {"rounds": 10, "seed": 0, "n": 5, "f": 1, "byzantine": 1, "data": "digits", "model": "mlp"}
 RECORD = {
-    "round": 10, "accuracy": 0.5, "drawn": {"Krum(f=1)": 10}, "selected": {"0": 10}, "lying": {}, "quarantined": {},
+    "round": 10, "accuracy": 0.5, "drawn": {"Krum(f=1)": 10}, "selected": {"0": 10}, "byzantine": {}, "quarantined": {},
     "median_seconds": {}, "byzantine_weight": None, "reputation": {},
 }  # fmt: skip
 LINE = {"round": 1, "workers": ["ann", "bob"], "absent": [], "drawn": "Krum", "selected": ["ann"], "quarantined": {}}
@@ -44,6 +46,13 @@ def journal(folder: Path, *lines: Mapping[str, Any]) -> Path:
     return folder
 
 
+def test_records_of_earlier_versions_are_read() -> None:
+    """They and their checkpoints name the rounds of Byzantine workers "lying"."""
+    (record,) = shown_records([{"round": 10, "accuracy": 0.5, "lying": {"3": 10}}], "metrics.jsonl")
+    assert record["byzantine"] == {"3": 10} and "lying" not in record
+    assert Tally.restored({"rounds": 4, "lying": {"3": 4}}).plain()["byzantine"] == {"3": 4}
+
+
 def test_sound_folders_are_shown(tmp_path: Path) -> None:
     for name in ("single", "experiment", "journal"):
         (tmp_path / name).mkdir()
@@ -62,7 +71,7 @@ RECORDS: dict[str, dict[str, Any]] = {
     "draws in a list": {"drawn": [1]},
     "draws in words": {"drawn": {"Krum": "often"}},
     "choices in a list": {"selected": [1]},
-    "Byzantine workers in words": {"lying": {"0": "x"}},
+    "Byzantine workers in words": {"byzantine": {"0": "x"}},
     "times in words": {"median_seconds": {"Krum": "long"}},
     "a weight in words": {"byzantine_weight": "heavy"},
 }

@@ -24,7 +24,7 @@ def made(rule: str, drawn: list[dict[str, int]], accuracy: float, attack: str = 
     """A run of ten rounds, evaluated twice, with the same accuracy both times."""
     byzantine = {"0": 5, "1": 5}
     records = [
-        {"round": 5 * k, "accuracy": accuracy, "drawn": part, "selected": {}, "lying": byzantine, **more}
+        {"round": 5 * k, "accuracy": accuracy, "drawn": part, "selected": {}, "byzantine": byzantine, **more}
         for k, part in enumerate(drawn, 1)
     ]
     config = {**CONFIG, "seed": 0, "rule": {"name": rule}, "attack": {"name": "tailored", "epsilon": 0.1}}
@@ -72,7 +72,7 @@ def test_no_share_is_claimed_where_byzantine_workers_change() -> None:
     """The records count by worker: where a worker was Byzantine in some rounds only, nobody can tell."""
     (run,) = [run for run in runs() if run.rule == "Krum"]
     assert byzantine_choices([run]) == (0.8, True)
-    run.records[1]["lying"] = {"0": 3, "1": 5, "2": 2}
+    run.records[1]["byzantine"] = {"0": 3, "1": 5, "2": 2}
     assert byzantine_choices([run]) is None
 
 
@@ -86,7 +86,7 @@ def test_changing_workers_are_told_and_nobody_is_called_fooled(folder: Path) -> 
     assert summary(results)["see"]["chosen"].startswith("A rule that is fooled")
     for other in results.runs:
         for record in other.records:
-            record["lying"] = {str(worker): 1 for worker in range(12)} if record["round"] else {}
+            record["byzantine"] = {str(worker): 1 for worker in range(12)} if record["round"] else {}
     assert summary(results)["see"]["chosen"] == ""
 
 
@@ -137,7 +137,7 @@ def test_an_attack_hides_where_an_honest_worker_is_as_far(byzantine: tuple[float
 def test_curves_without_draws_claim_none() -> None:
     """Kept curves have accuracies alone: no rule is said to draw or to choose."""
     kept = [
-        replace(run, records=[{**record, "drawn": {}, "lying": {}} for record in run.records]) for run in runs()[2:]
+        replace(run, records=[{**record, "drawn": {}, "byzantine": {}} for record in run.records]) for run in runs()[2:]
     ]
     for run in kept:
         for record in run.records:

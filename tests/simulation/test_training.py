@@ -160,7 +160,7 @@ def test_records_tell_what_happened() -> None:
     drawn = {name for record in outcome.records for name in record["drawn"]}
     assert drawn <= {"Krum(f=2)", "Comed()"} and drawn
     lying = stream(0, "byzantine").choice(9, 2, replace=False)
-    assert set(outcome.records[1]["lying"]) == {str(worker) for worker in lying}
+    assert set(outcome.records[1]["byzantine"]) == {str(worker) for worker in lying}
     krums = sum(record["drawn"].get("Krum(f=2)", 0) for record in outcome.records)
     assert sum(sum(record["selected"].values()) for record in outcome.records) == krums
     assert set(outcome.records[1]["rule_seconds"]) == set(outcome.records[1]["drawn"])
@@ -182,8 +182,8 @@ def test_more_faults_than_declared_skip_the_round() -> None:
 
 
 def test_byzantine_may_differ_from_the_declared_f() -> None:
-    assert trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=1).records[-1]["lying"].keys().__len__() == 1
-    assert len(trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=4).records[-1]["lying"]) == 4
+    assert trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=1).records[-1]["byzantine"].keys().__len__() == 1
+    assert len(trained(Krum(f=2), Tailored(epsilon=0.1), byzantine=4).records[-1]["byzantine"]) == 4
 
 
 def test_without_byzantine_workers_no_attack_is_made() -> None:
@@ -193,7 +193,7 @@ def test_without_byzantine_workers_no_attack_is_made() -> None:
 
 def test_identities_change_every_round() -> None:
     outcome = trained(Krum(f=2), Tailored(epsilon=0.1), identities="changing", rounds=40, evaluate_every=40)
-    lying = outcome.records[-1]["lying"]
+    lying = outcome.records[-1]["byzantine"]
     assert sum(lying.values()) == 80 and len(lying) == 9
 
 
@@ -205,7 +205,7 @@ def test_identities_change_every_few_rounds() -> None:
     changing, single = (Cast(Settings(n=12, byzantine=4, identities=each)) for each in ("changing", 1))
     assert [changing(round) for round in range(20)] == [single(round) for round in range(20)]
     outcome = trained(Krum(f=2), Tailored(epsilon=0.1), identities=10, rounds=20, evaluate_every=10)
-    assert [sorted(record["lying"].values()) for record in outcome.records[1:]] == [[10, 10], [10, 10]]
+    assert [sorted(record["byzantine"].values()) for record in outcome.records[1:]] == [[10, 10], [10, 10]]
 
 
 def test_an_attack_learns_whose_rows_are_whose() -> None:
@@ -229,7 +229,7 @@ def test_an_attack_learns_whose_rows_are_whose() -> None:
 def test_partial_participation_draws_workers_anew() -> None:
     """Six of twelve take part; Byzantine ones only when drawn; a majority of liars does not stop the attack."""
     outcome = trained(Comed(), Tailored(epsilon=0.1), n=12, byzantine=4, participation=0.5, rounds=40)
-    lying = [sum(record["lying"].values()) for record in outcome.records]
+    lying = [sum(record["byzantine"].values()) for record in outcome.records]
     assert 40 < sum(lying) < 120
     assert torch.isfinite(outcome.weights).all()
 
@@ -526,7 +526,7 @@ def test_the_account_of_every_worker_is_kept() -> None:
         account = outcome.reputation()
         assert len(account) == 9 and all(account[worker].rounds == 12 for worker in range(9))
         assert all(account[worker].measured == (12 if rule == Krum(f=2) else 3) for worker in range(9))
-        lying = {int(worker) for record in outcome.records for worker in record["lying"]}
+        lying = {int(worker) for record in outcome.records for worker in record["byzantine"]}
         assert set(list(account)[:2]) == {str(worker) for worker in lying}
 
 

@@ -120,7 +120,7 @@ def kept_curves(experiment: Experiment, folder: str | os.PathLike[str]) -> Resul
 
 
 _NO_RUN: Mapping[str, int] = {"rounds": 0}
-_NOTHING: Mapping[str, Any] = {"drawn": {}, "median_seconds": {}, "selected": {}, "lying": {}}
+_NOTHING: Mapping[str, Any] = {"drawn": {}, "median_seconds": {}, "selected": {}, "byzantine": {}}
 
 
 def _plain(result: Result) -> _Run:

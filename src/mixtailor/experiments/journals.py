@@ -92,7 +92,7 @@ def _records(rounds: dict[int, dict[str, Any]], accuracies: dict[int, float]) ->
                 "drawn": dict(drawn),
                 "selected": {},  # of names; the page's table of choices is for numbered workers
                 "quarantined": dict(quarantined),
-                "lying": {},
+                "byzantine": {},
                 "byzantine_weight": None,
                 "reputation": {},
                 "median_seconds": {},

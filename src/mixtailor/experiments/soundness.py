@@ -12,7 +12,8 @@ __all__ = ["is_index", "is_journal_line", "shown_config", "shown_records"]
 
 MOST_WORKERS = 1_000_000  # a page has a number for each: more would fill memory from a few bytes
 MOST = 1 << 53  # what JSON and JavaScript hold exactly
-_COUNTED = ("drawn", "selected", "lying")
+_COUNTED = ("drawn", "selected", "byzantine")
+_FORMER = {"lying": "byzantine"}  # names in records of earlier versions
 
 
 def shown_config(config: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
@@ -61,11 +62,12 @@ def shown_records(records: Sequence[Mapping[str, Any]], path: Path | str) -> lis
     Examples
     --------
     >>> shown_records([{"round": 0, "accuracy": 0.1}], "metrics.jsonl")
-    [{'drawn': {}, 'selected': {}, 'lying': {}, 'round': 0, 'accuracy': 0.1}]
+    [{'drawn': {}, 'selected': {}, 'byzantine': {}, 'round': 0, 'accuracy': 0.1}]
     >>> shown_records([{"round": 10, "accuracy": "high"}], "metrics.jsonl")
     Traceback (most recent call last):
     ValueError: metrics.jsonl is damaged: record 1 is not one that a run writes. Remove its folder to start again.
     """
+    records = [{_FORMER.get(name, name): value for name, value in record.items()} for record in records]
     for number, record in enumerate(records, 1):
         if not _is_record(record):
             raise ValueError(

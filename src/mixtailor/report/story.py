@@ -29,7 +29,7 @@ def story(results: Results) -> list[dict[str, Any]]:
     >>> from mixtailor.experiments import Result, Results
     >>> config = {"data": "digits", "model": "mlp", "n": 12, "f": 2, "byzantine": 2, "rounds": 10, "seed": 0}
     >>> record = {"round": 10, "accuracy": 0.2, "drawn": {"Krum(f=2)": 10}, "selected": {"0": 9, "5": 1},
-    ...           "lying": {"0": 10, "1": 10}}
+    ...           "byzantine": {"0": 10, "1": 10}}
     >>> run = Result("", "Krum", "mine", "", "", config, [record], True)
     >>> story(Results({}, [run], []))[0]["rules"][0]["text"]
     'Krum chose a Byzantine worker in 90 % of its rounds and ended at 20.0 % accuracy.'
@@ -64,8 +64,8 @@ def byzantine_choices(runs: Sequence[Result]) -> tuple[float, bool] | None:
     for run in runs:
         for record in run.records:
             period = sum(record["drawn"].values())
-            byzantine_workers = {who for who, count in record["lying"].items() if count}
-            if any(record["lying"][who] != period for who in byzantine_workers):
+            byzantine_workers = {who for who, count in record["byzantine"].items() if count}
+            if any(record["byzantine"][who] != period for who in byzantine_workers):
                 return None
             rounds += period
             chosen += sum(record["selected"].values())

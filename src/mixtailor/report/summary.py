@@ -273,7 +273,7 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
     """Of the first seed: how often each worker was chosen by the rules that choose, and who was Byzantine how often."""
     seed = min(run.seed for run in runs)
     rows = []
-    lying: Counter[str] = Counter()
+    byzantine: Counter[str] = Counter()
     n = int(runs[0].config["n"])
     for run in (run for run in runs if run.seed == seed):
         picked: Counter[str] = Counter()
@@ -282,16 +282,23 @@ def _chosen(runs: Sequence[Result]) -> dict[str, Any] | None:
         if picked:
             whole = sum(picked.values())
             rows.append({"rule": run.rule, "shares": [round(picked[str(worker)] / whole, 4) for worker in range(n)]})
-        if not lying:
+        if not byzantine:
             for record in run.records:
-                lying.update(record["lying"])
+                byzantine.update(record["byzantine"])
     if not rows:
         return None
     # Where Byzantine workers change, a worker that is marked was honest in some rounds.
     fixed = all(
-        count in (0, sum(record["drawn"].values())) for record in runs[0].records for count in record["lying"].values()
+        count in (0, sum(record["drawn"].values()))
+        for record in runs[0].records
+        for count in record["byzantine"].values()
     )
-    return {"seed": seed, "rows": rows, "byzantine": [lying[str(worker)] > 0 for worker in range(n)], "fixed": fixed}
+    return {
+        "seed": seed,
+        "rows": rows,
+        "byzantine": [byzantine[str(worker)] > 0 for worker in range(n)],
+        "fixed": fixed,
+    }
 
 
 def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:
@@ -299,11 +306,11 @@ def _accounts(runs: Sequence[Result]) -> list[dict[str, Any]]:
     seed = min(run.seed for run in runs)
     found = []
     for run in (run for run in runs if run.seed == seed):
-        account, lying = Reputation(), Counter[str]()
+        account, byzantine = Reputation(), Counter[str]()
         for record in run.records:
             account.add(Reputation.restored(record.get("reputation", {})))
-            lying.update(record["lying"])
-        workers = [{"worker": name, "lied": lying[name] > 0, **_standing(account[name])} for name in account]
+            byzantine.update(record["byzantine"])
+        workers = [{"worker": name, "lied": byzantine[name] > 0, **_standing(account[name])} for name in account]
         if workers:
             found.append({"rule": run.rule, "seed": seed, "workers": workers})
     return found

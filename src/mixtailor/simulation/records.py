@@ -55,7 +55,7 @@ class Tally:
         How long each call took, by rule, without a rule's first call, which may compile.
     selected, quarantined : Counter
         How often each worker was chosen by a rule that chooses, and taken out for a proven fault.
-    lying : Counter
+    byzantine : Counter
         How often each worker was Byzantine.
     byzantine_weight : float
         The sum over rounds of the weight that Byzantine rows had in the result, where it is a combination of rows.
@@ -73,7 +73,7 @@ class Tally:
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     selected: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
-    lying: Counter[str] = field(default_factory=Counter)
+    byzantine: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     reputation: Reputation = field(default_factory=Reputation)
@@ -90,8 +90,8 @@ class Tally:
         self.rounds += 1
         self.reputation.observe(result, rows, workers=workers)
         self.drawn[repr(result.rule)] += 1
-        lying = set(byzantine)
-        self.lying.update(str(worker) for worker in byzantine)
+        attackers = set(byzantine)
+        self.byzantine.update(str(worker) for worker in byzantine)
         self.quarantined.update(str(workers[item.row]) for item in result.quarantined)
         if result.update is None:
             self.skipped += 1
@@ -100,7 +100,7 @@ class Tally:
             self.selected.update(str(workers[row]) for row in result.selected)
         if result.weights is not None:
             self.weighed += 1
-            self.byzantine_weight += float(sum(result.weights[k] for k, who in enumerate(workers) if who in lying))
+            self.byzantine_weight += float(sum(result.weights[k] for k, who in enumerate(workers) if who in attackers))
         size = facts.get("epsilon", facts.get("size"))
         if isinstance(size, (int, float)):
             self.sizes[f"{size:.3g}"] += 1
@@ -127,7 +127,7 @@ class Tally:
             "drawn": dict(self.drawn),
             "selected": dict(self.selected),
             "quarantined": dict(self.quarantined),
-            "lying": dict(self.lying),
+            "byzantine": dict(self.byzantine),
             "sizes": dict(self.sizes),
             "reputation": self.reputation.summary(),
             "seconds": {name: round(spent, 6) for name, spent in self.seconds.items()},
@@ -148,7 +148,7 @@ class Tally:
             if name == "reputation":
                 tally.reputation = Reputation.restored(value)
             elif isinstance(value, dict):
-                getattr(tally, name).update(value)
+                getattr(tally, "byzantine" if name == "lying" else name).update(value)  # as earlier versions wrote it
             else:
                 setattr(tally, name, value)
         return tally

@@ -290,15 +290,19 @@ def apart(inner: Attack, share: float) -> Attack:
     return attack
 
 
-def resonance(size: float, share: float, against: float, kept: int = 50) -> Attack:
+def resonance(size: float, share: float, against: float, kept: int = 50, smooth: float = 0.0) -> Attack:
     """As `pump`, but along the curvature of the loss times the server's velocity, under noise as large as honest noise.
 
-    Each worker adds noise of `share` of the honest variance, half as much along the push.
+    Each worker adds noise of `share` of the honest variance, half as much along the push. With `smooth`, so much of the
+    way in which the noise is mixed from honest deviations stays from round to round: noise that is drawn again in each
+    round is unlike that of workers with momentum.
     """
 
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
         push, deviations = _resonant(honest, state, against, kept)
-        mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        drawn = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        mixing = smooth * state.get("mixing", drawn) + np.sqrt(1.0 - smooth**2) * drawn if smooth else drawn
+        state["mixing"] = mixing
         noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
         noise -= 0.5 * np.einsum("sbd,sd->sb", noise, push)[..., None] * push[:, None]
         pushed = honest.mean(1)[:, None] + size * _reach(honest)[:, None, None] * push[:, None]
@@ -307,8 +311,10 @@ def resonance(size: float, share: float, against: float, kept: int = 50) -> Atta
     return attack
 
 
-def unrelated_resonance(size: float, share: float, against: float, kept: int = 50) -> Attack:
+def unrelated_resonance(size: float, share: float, against: float, kept: int = 50, smooth: float = 0.0) -> Attack:
     """As `resonance`, with noise that makes the updates orthogonal to each other: nobody moves with anybody.
+
+    With `smooth` above a half, the noise is mixed in the same way in all rounds.
 
     The noise of the workers has the sum zero. Without `against`, with a size of 1 and a share of 1, deviations are as
     long as honest ones and orthogonal, as honest ones are on average. No view of pairs of workers can then distinguish
@@ -318,6 +324,7 @@ def unrelated_resonance(size: float, share: float, against: float, kept: int = 5
     def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
         push, deviations = _resonant(honest, state, against, kept)
         basis, _ = np.linalg.qr(random.normal(size=(len(honest), honest.shape[1], b)))
+        basis = state.setdefault("basis", basis) if smooth > 0.5 else basis
         mixing = (basis - basis.mean(-1, keepdims=True)).astype(np.float32)
         noise = np.einsum("shb,shd->sbd", mixing, deviations)
         noise -= np.einsum("sbd,sd->sb", noise, push)[..., None] * push[:, None]
@@ -412,4 +419,8 @@ ATTACKS: dict[str, Attack] = {
     "resonance 0.8": resonance(0.8, 1.0, 0.3),
     "unrelated resonance 1.3": unrelated_resonance(1.3, 1.5, 0.3),
     "unrelated resonance 1": unrelated_resonance(1.0, 1.0, 0.0),
+    # By someone who knows that the memory looks at what is new in an update.
+    "smooth resonance 0.8": resonance(0.8, 1.0, 0.3, smooth=0.9),
+    "smooth resonance 1.6": resonance(1.6, 1.8, 0.5, smooth=0.9),
+    "smooth unrelated resonance 1.3": unrelated_resonance(1.3, 1.5, 0.3, smooth=1.0),
 }

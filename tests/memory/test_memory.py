@@ -408,9 +408,11 @@ def test_running_means_by_hand() -> None:
         recall.views(np.array([[1.0], [1.0 + value]]), (0, 1), 1)
         recall.decided(np.array([1.0, 0.0]))
         recall.commit()
-    assert history.means["a"].tolist() == [[0.0]] * 3
-    steady, *signed = history.means["b"][:, 0]
+    assert history.means["a"].tolist() == [[0.0]] * 4
+    steady, *signed, last = history.means["b"][:, 0]
     assert steady == 0.5 * 1.0 + 0.5 * 4.0
+    assert last == 2.0 and history.persisting["b"].tolist() == [pytest.approx(0.05 * 4.0)] * 2
+    assert history.persistence(["a", "b", "c"]) == 0.99  # a has not deviated, c is new; a slope of 1 is cut
     # With signs, in units of the usual distance to the mean, 1 and 2: 2 in both rounds.
     for found, decay in zip(signed, (0.99, 0.95), strict=True):
         assert abs(found) in [pytest.approx((1 - decay) * 2.0 * (decay + sign), rel=1e-4) for sign in (1, -1)]
@@ -470,8 +472,45 @@ def test_the_view_of_pairs_is_that_of_the_rounds_summed() -> None:
         recall.commit()
         away = rows - rows.mean(axis=0)
         expected = 0.99**2 * expected + 0.01**2 * away @ away.T / np.median((away**2).sum(axis=1))
-    signed = history.means_of(list("abcd"))[-2]
+    signed = history.means_of(list("abcd"))[1]
+    assert history.persistence(list("abcd")) == 0.0  # the deviations are unrelated from round to round
     np.testing.assert_allclose(signed @ signed.T, expected, atol=0.03 * expected.max())
+
+
+def with_momentum(memory: mt.Memory, rounds: int, own: float = 0.0) -> list[float]:
+    """The last four's weight in each round. From round 200 on, what is new in their updates is mostly shared."""
+    random, weights = np.random.default_rng(3), []
+    updates, steady = np.zeros((12, 300)), own * random.normal(size=(12, 300))
+    for round in range(rounds):
+        new = random.normal(size=(12, 300)) + steady
+        if round >= 200:
+            new[8:] = np.sqrt(0.3) * new[8:] + np.sqrt(0.7) * random.normal(size=300)
+        updates = 0.9 * updates + 0.1 * new
+        weights.append(float(np.asarray(memory.aggregate(updates, workers=NAMES).weights)[8:].sum()))
+    return weights
+
+
+def test_who_moves_together_is_found_though_every_update_carries_momentum() -> None:
+    """The slope of a deviation on the last one is that of the momentum, and what it explains is taken away."""
+    memory = mt.Memory(mt.ViewFilter(4), key=1)
+    theirs = with_momentum(memory, 260)
+    assert memory._history.persistence(NAMES) == pytest.approx(0.9, abs=0.03)
+    assert np.mean(theirs[100:200]) > 0.25  # a third is their fair share
+    assert np.median(theirs[230:]) < 0.15
+
+
+def test_persistence_of_steady_workers_is_high_and_of_newcomers_unknown() -> None:
+    history, random = History(7, (0.9,), 64), np.random.default_rng(0)
+    steady = random.normal(size=(4, 64))
+    for round in range(20):
+        recall = Recall(history, list("abcd"))
+        recall.views(steady + 0.1 * random.normal(size=(4, 64)), range(4), 64)
+        recall.decided(np.full(4, 0.25))
+        recall.commit()
+        assert (history.persistence(list("abcd")) > 0.9) == (round > 0)
+    assert history.persistence(["new"]) == 0.0
+    history.forget("a")
+    assert "a" not in history.state()["workers"] and len(history.state()["persisting"]) == 3
 
 
 def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> None:

@@ -43,11 +43,13 @@ class Memory(Keeping):
     as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
     present deviations, and those of the running means at each time scale a. Two more running means, with decays of 0.95
     and 0.99, have signs that are drawn again each round: their inner products show who moves with whom, whatever the
-    direction. One more view of this round has updates that are clipped at twice the median. The rule decides from these
-    views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
-    median, so one round cannot do much harm. Updates that are much closer together than is usual in this round (less
-    than a quarter of the usual squared distance) share the weight of one, so that nobody gains by sending the same from
-    several workers.
+    direction. They are of what is new in a deviation, its difference to :math:`\rho` times the last one, where
+    :math:`\rho` is how much of a deviation is usually left in the next round: with momentum at the workers, honest
+    deviations hardly change from one round to the next, and would seem to move together. One more view of this round
+    has updates that are clipped at twice the median. The rule decides from these views alone, and its weights are
+    applied to the clipped updates y of this round. No update is longer than the median, so one round cannot do much
+    harm. Updates that are much closer together than is usual in this round (less than a quarter of the usual squared
+    distance) share the weight of one, so that nobody gains by sending the same from several workers.
     Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters
@@ -88,11 +90,11 @@ class Memory(Keeping):
     without a memory. An update that is aggregated again, as `Kept` of an `Inbox` does, counts once for `suspects`:
     counted in every call, honest workers that are slow were named.
 
-    The state takes ``4 size`` bytes for each worker and running mean. Of more than 65,536 workers, those that have been
-    absent longest are forgotten, so that new names alone cannot fill the server's memory. `state`, `restore`, `save`
-    and `load` keep it over restarts. It contains the key, so keep it as secret as the server's other secrets. One
-    memory belongs to one training: updates of another length are refused. It learns when a call has succeeded, and two
-    calls at once are made one after the other.
+    The state takes ``4 size`` bytes for each worker and running mean, and as much for its last deviation. Of more than
+    65,536 workers, those that have been absent longest are forgotten, so that new names alone cannot fill the server's
+    memory. `state`, `restore`, `save` and `load` keep it over restarts. It contains the key, so keep it as secret as
+    the server's other secrets. One memory belongs to one training: updates of another length are refused. It learns
+    when a call has succeeded, and two calls at once are made one after the other.
 
     The rule itself stays pure: it is given views, and keeps nothing.
     """
@@ -248,8 +250,8 @@ class Memory(Keeping):
     def forget(self, worker: object) -> None:
         """Remove a worker that has left for good. If it comes back, it is a newcomer."""
         with self._mutex:
-            for kept in (self._history.means, self._history.rounds, self._suspicion):
-                kept.pop(str(worker), None)
+            self._history.forget(str(worker))
+            self._suspicion.pop(str(worker), None)
 
     def fresh(self, key: int | None = None) -> Self:
         """The same with an empty memory, and with another secret."""

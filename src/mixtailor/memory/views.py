@@ -49,7 +49,7 @@ def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
 
 
 def together(signed: Floats, rounds: float, mass: Floats | None = None) -> Floats:
-    """The view of who moves with whom, from running means of deviations with random signs.
+    """The view of who moves with whom, from running means with random signs of what is new in the deviations.
 
     Signs that are drawn for each round and each number of a sketch make the inner products of two such means those of
     the deviations, round by round, and summed over the rounds: what two workers do alike adds up, though its direction

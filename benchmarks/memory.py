@@ -1,4 +1,4 @@
-"""The recommended recipe against 68 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
+"""The recommended recipe against 71 attacks: hundreds of short trainings at once, in numpy, on small perceptrons.
 
 ``python -m benchmarks.memory digits --f 4 --seeds 3`` prints the worst case of each recipe. A training of the
 simulation takes a second and one of these a tenth, so that recipes could be compared in minutes. They are batched
@@ -9,6 +9,7 @@ folder that MIXTAILOR_DATA names.
 import argparse
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +21,7 @@ from scipy.stats import t
 from benchmarks.memory_attacks import ATTACKS as LISTED
 from benchmarks.memory_baselines import ByzantineSGD, CenteredClipping, Safeguard
 from benchmarks.memory_found import FOUND
+from benchmarks.memory_results import keep
 from mixtailor.memory.views import effective_rounds
 from mixtailor.simulation import load
 
@@ -34,6 +36,8 @@ SETTINGS: dict[str, Setting] = {
     "cifar10": (4, 24, 0.01, 32, 400),
 }
 ATTACKS = {**LISTED, **FOUND}
+# What a kept record says of its command, where it is not the default.
+_KEPT = ("f", "byzantine", "n", "momentum", "partition", "identities", "rate", "batch", "hidden", "pooling", "rounds")
 OTHER: Setting = (1, 32, 0.05, 16, 200)  # data of your own, each column scaled to deviation 1
 
 
@@ -424,25 +428,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--worst", type=int, help="all attacks with the first seed, then so many of each recipe's worst with all"
     )
+    parser.add_argument("--keep", type=Path, help="a JSON file that gets the numbers, too")
     options = parser.parse_args(arguments)
+    given = {name: getattr(options, name) for name in _KEPT if getattr(options, name) != parser.get_default(name)}
     options.byzantine = options.f if options.byzantine is None else options.byzantine
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     chosen = [name.strip() for name in options.attacks.split(";")] if options.attacks else list(ATTACKS)
     honest = Trainings(options.data, [ATTACKS["none"]], seeds, options).run(None)[0]
     print(f"omniscient: {honest.mean():.1f}")
     names = options.recipes.split(",") if options.recipes else list(recipes(options.f, 1))
+    tried = len(chosen)
     if options.worst:  # of any recipe: which attacks one seed shows as the worst is partly chance
         first = {name: _accuracies(name, chosen, seeds[:1], options)[:, 0] for name in names}
         worst = [np.array(chosen)[np.argsort(found)[: options.worst]].tolist() for found in first.values()]
         chosen = list(dict.fromkeys(attack for those in worst for attack in those))
     ours: Array | None = None
+    kept: dict[str, Any] = {}
     for name in names:
         found = _accuracies(name, chosen, seeds, options)
         means, lowest = found.mean(1), found[found.mean(1).argmin()]
         listed = ", ".join(f"{chosen[place]} {means[place]:.1f}" for place in np.argsort(means)[:3])
         text = f"{name}: {means.min():.1f}, {_interval(honest - lowest)} below omniscient ({listed})"
         print(text if ours is None else f"{text}; {names[0]} is {_compared(ours, found, chosen)}", flush=True)
+        below, half = _mean_and_half(honest - lowest)
+        kept[name] = {"accuracy": means.min(), "below": below, "interval": half, "attack": chosen[means.argmin()]}
+        if ours is not None:
+            kept[name]["above"] = _mean_and_half(ours[ours.mean(1).argmin()] - lowest)
         ours = found if ours is None else ours
+    if options.keep:
+        settings = {"f": options.f, "momentum": options.momentum, **given}
+        record = {"data": Path(options.data).stem, "options": settings, "seeds": [seeds[0], seeds[-1]]}
+        keep(options.keep, [{**record, "attacks": tried, "omniscient": honest.mean(), "recipes": kept}])
 
 
 def _accuracies(name: str, attacks: Sequence[str], seeds: range, options: argparse.Namespace) -> Array:
@@ -460,10 +476,15 @@ def _compared(ours: Array, theirs: Array, attacks: Sequence[str]) -> str:
 
 def _interval(values: Array) -> str:
     """The mean over the seeds, with its 95 % interval."""
+    mean, half = _mean_and_half(values)
+    return f"{mean:.1f}" if len(values) < 2 else f"{mean:.1f} +- {half:.1f}"
+
+
+def _mean_and_half(values: Array) -> tuple[float, float]:
+    """The mean, and half of its 95 % interval: 0 for one value, which has none."""
     if len(values) < 2:
-        return f"{values.mean():.1f}"
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{values.mean():.1f} +- {half:.1f}"
+        return float(values.mean()), 0.0
+    return float(values.mean()), float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 if __name__ == "__main__":

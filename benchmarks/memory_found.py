@@ -97,9 +97,8 @@ def _point(parameters: Sequence[tuple[str, float, float]], *values: float) -> li
     return [(value - low) / (high - low) for value, (_, low, high) in zip(values, parameters, strict=True)]
 
 
-# Found against the form of the recipe without the view of long updates, and with one view of who moves with whom; the
-# second against ViewFilter alone. All behave well at first, the last for 27 rounds of 200. The smooth one was not
-# found: it is the third with the noise of workers that have momentum.
+# The first three and the pauses were found against earlier forms of the recipe, the pulses and the resonance in bursts
+# against the present one. The smooth one was not found: it is the third with the noise of workers that have momentum.
 FOUND = {
     name: resonant(_point(RESONANCE, *values))
     for name, values in {
@@ -107,8 +106,13 @@ FOUND = {
         "late unrelated resonance": (2.518, 2.395, 0.808, 0.695, 1.764, 1.431, 0.924, 0.291, 0.664, 0.0),
         "late resonance inside the noise": (1.317, 1.206, 0.081, 0.368, 1.303, 2.114, 0.5, 0.002, 0.5, 0.0),
         "smooth late resonance": (1.3, 1.2, 0.1, 0.3, 1.7, 2.3, 1.0, 0.0, 0.5, 0.9),
+        "late resonance in bursts": (1.366, 1.6, -0.032, 0.187, 1.744, 0.815, 0.862, 0.164, 0.595, 0.415),
+    }.items()
+} | {
+    name: planned(_point(PARAMETERS, *values))
+    for name, values in {
+        "long, with pauses": (1.94, -0.236, 1.784, 0.377, 0.845, 0.806, 0.348, 0.137, 0.499, 0.33),
+        "short pulses": (0.839, -0.181, 1.211, 0.699, 0.986, 0.679, -0.434, 0.065, 0.138, 0.359),
+        "long pulses": (0.961, 0.386, 0.943, 0.36, 2.139, 0.448, 0.498, 0.077, 0.482, 0.245),
     }.items()
 }
-FOUND["long, with pauses"] = planned(
-    _point(PARAMETERS, 1.94, -0.236, 1.784, 0.377, 0.845, 0.806, 0.348, 0.137, 0.499, 0.33)
-)

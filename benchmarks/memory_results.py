@@ -1,0 +1,134 @@
+"""What `benchmarks.memory` found, kept as JSON, and the tables of ``docs/memory.md`` that are made from it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["alternatives", "draw", "keep", "read", "worst_cases"]
+
+Record = Mapping[str, Any]
+OURS, FILTER = "recommended", "ViewFilter with memory"
+# In the order of the table. What is sought stands behind each: points below omniscient, or below the right f.
+SETTINGS: tuple[tuple[str, Mapping[str, Any], Mapping[str, str]], ...] = (
+    ("f = 2", {"f": 2}, {"worker": "2", "server": "2"}),
+    ("f = 4", {"f": 4}, {"worker": "4", "server": "4"}),
+    ("five Byzantine, four declared", {"f": 4, "byzantine": 5}, {}),
+    ("identities change every round, f = 4", {"f": 4, "identities": 1}, {"worker": "6", "server": "none"}),
+    ('f = "auto" (5), four Byzantine', {"f": 5, "byzantine": 4}, {}),
+    ("10 of 50", {"f": 10, "n": 50}, {}),
+    ("Dirichlet(0.5), f = 2", {"f": 2, "partition": "0.5"}, {}),
+    ("Dirichlet(0.5), f = 4", {"f": 4, "partition": "0.5"}, {}),
+    ("Dirichlet(0.1), f = 2", {"f": 2, "partition": "0.1"}, {}),
+    ("one label per worker, f = 2", {"f": 2, "partition": "label"}, {}),
+)
+DATA = {"digits": "digits", "mnist": "MNIST", "cifar10": "CIFAR-10", "segments": "image segments"}
+MOMENTA = {"worker": "workers", "server": "server"}
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a file; none, if it does not exist."""
+    found: list[Record] = json.loads(path.read_text()) if path.exists() else []
+    return found
+
+
+def keep(path: Path, records: Iterable[Record]) -> None:
+    """Add records to a file, each in place of what the same command gave before."""
+    kept = {_key(record): record for record in [*read(path), *records]}
+    path.write_text("[\n" + ",\n".join(json.dumps(_rounded(record)) for record in kept.values()) + "\n]\n")
+
+
+def _rounded(value: Any) -> Any:
+    """The same with numbers of two digits."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(inner) for inner in value]
+    return round(float(value), 2) if isinstance(value, float) else value
+
+
+def _key(record: Record) -> str:
+    return json.dumps([record["data"], record["options"], record["seeds"], sorted(record["recipes"])])
+
+
+def _found(records: Sequence[Record], data: str, options: Mapping[str, Any], recipes: Iterable[str]) -> Record | None:
+    """The record of these options and at least these recipes that has the most seeds."""
+    fitting = [
+        record
+        for record in records
+        if record["data"] == data and record["options"] == options and set(recipes) <= record["recipes"].keys()
+    ]
+    return max(fitting, key=lambda record: record["seeds"][1] - record["seeds"][0], default=None)
+
+
+def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """A row for each setting, data set and momentum: the recommended recipe under the worst attack."""
+    lines = []
+    for name, options, targets in SETTINGS:
+        title = name
+        for data, shown in DATA.items():
+            for momentum, where in MOMENTA.items():
+                record = _found(records, data, {**options, "momentum": momentum}, [OURS])
+                if record is None:
+                    continue
+                ours = record["recipes"][OURS]
+                target = targets.get(momentum, "")
+                if options.get("byzantine") == 5:
+                    target = _excess(records, data, momentum, ours)
+                below = f"{ours['below']:.1f} ± {ours['interval']:.1f}"
+                numbers = [f"{record['omniscient']:.1f}", f"{ours['accuracy']:.1f}", below]
+                lines.append([title, shown, where, *numbers, ours["attack"], target])
+                title = ""
+                shown = ""
+    header = ["Setting", "Data", "Momentum", "omniscient", "recommended", "below", "worst attack", "Target"]
+    return header, lines
+
+
+def _excess(records: Sequence[Record], data: str, momentum: str, ours: Mapping[str, Any]) -> str:
+    """How much is lost where one Byzantine worker more than declared is there."""
+    right = _found(records, data, {"f": 4, "momentum": momentum}, [OURS])
+    if right is None:
+        return "6 below the right f"
+    return f"6 below the right f; {ours['below'] - right['recipes'][OURS]['below']:.1f}"
+
+
+def draw(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """The recipe beside the better of its two rules with the same memory."""
+    lines = []
+    for data, shown in DATA.items():
+        for momentum, where in MOMENTA.items():
+            record = _found(records, data, {"f": 4, "momentum": momentum}, [OURS, FILTER])
+            if record is None:
+                continue
+            ours, alone = record["recipes"][OURS], record["recipes"][FILTER]
+            above, half = alone["above"]
+            lines.append(
+                [
+                    shown,
+                    where,
+                    f"{record['seeds'][0]} to {record['seeds'][1]}",
+                    f"{ours['accuracy']:.1f}",
+                    f"{alone['accuracy']:.1f}",
+                    f"{above:.1f} ± {half:.1f}",
+                    "yes" if above - half > -0.5 else "no",
+                ]
+            )
+    return ["Data", "Momentum", "seeds", "recommended", "ViewFilter alone", "difference", "kept"], lines
+
+
+def alternatives(records: Sequence[Record], settings: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Every recipe that was measured on digits in these settings: points below omniscient in the worst case."""
+    columns = [
+        (f"{name}, {where}", _found(records, "digits", {**options, "momentum": momentum}, [OURS, "CAF"]))
+        for name, options, _ in SETTINGS
+        if name in settings
+        for momentum, where in MOMENTA.items()
+    ]
+    there = [(title, record) for title, record in columns if record is not None]
+    names = list(dict.fromkeys(name for _, record in there for name in record["recipes"]))
+    lines = [[name, *(_below(record["recipes"].get(name)) for _, record in there)] for name in names]
+    return ["", *(title for title, _ in there)], lines
+
+
+def _below(found: Mapping[str, Any] | None) -> str:
+    return "" if found is None else f"{found['below']:.1f} ± {found['interval']:.1f}"

@@ -43,6 +43,7 @@ myst_links_external_new_tab = False
 
 autodoc_typehints = "none"  # numpydoc's sections have the types
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # starts=PLANS, and not the plans
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 numpydoc_show_class_members = False
@@ -180,7 +181,28 @@ def read(app: Any, page: str, source: list[str]) -> None:
 
 
 def docstring(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
-    lines[:] = papers("\n".join(lines), "`{} <{}>`__").split("\n")
+    text = papers("\n".join(lines), "`{} <{}>`__")
+    lines[:] = re.sub(r"`{0,2}\bdocs/([\w/-]+)\.md`{0,2}", r":doc:`/\1`", text).split("\n")
+
+
+def signature(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, arguments: str | None, returned: str | None
+) -> tuple[str, str | None] | None:
+    """Defaults that are made at each call, or are functions, as readers would write them."""
+    if arguments is None:
+        return None
+    return re.sub(r"<function (?:\w+\.)*(\w+)>", r"\1", arguments.replace("<factory>", "...")), returned
+
+
+def breakable(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """On a phone, mixtailor.engines.distributed breaks after a dot and not within a word."""
+
+    def dots(found: "re.Match[str]") -> str:
+        return found[0].replace(".", ".<wbr>")
+
+    if "body" in context:
+        names = r'(?<=<h1>)[\w.]+|(?<=descclassname"><span class="pre">)[\w.]+'
+        context["body"] = re.sub(names, dots, context["body"])
 
 
 def finished(app: Any, error: Exception | None) -> None:
@@ -240,4 +262,6 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(display, None))
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", docstring, priority=400)  # before numpydoc, which rearranges references
+    app.connect("autodoc-process-signature", signature)
+    app.connect("html-page-context", breakable)
     app.connect("build-finished", finished)

@@ -76,6 +76,7 @@ class Crafted:
     rows : Any
         The f updates, in the form in which the honest updates came.
     attack : Attack
+        The attack that made them.
     facts : Mapping
         The size that a search settled on, its value, the number of rule evaluations, and similar facts.
     """

@@ -183,6 +183,7 @@ class Mimicry:
     Attributes
     ----------
     servers, attackers : tuple of str
+        Their names, in the order of the payoffs.
     payoffs : tuple of tuples of float
         The mean payoff of each server (rows) against each attacker (columns), over rounds and the server's draws.
     errors : tuple of tuples of float
@@ -190,6 +191,7 @@ class Mimicry:
     ascents : tuple of tuples of float
         The share of rounds in which the server's expected result ascends.
     rounds : int
+        How many rounds were played.
     """
 
     servers: tuple[str, ...]
@@ -244,6 +246,7 @@ def mimicry(
     budget : int
         Of `BestResponse`.
     seed : int
+        Seed of the draws of server and attackers.
 
     Examples
     --------

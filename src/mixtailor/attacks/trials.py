@@ -73,6 +73,7 @@ class Trials:
     target : Rule
         A rule, a MixTailor, or a rule with a memory, whose content the attacker knows.
     scene : Scene
+        What the attacker sees in this round.
     reference : Point, optional
         What results are compared with; the mean of the honest updates by default.
 

@@ -40,6 +40,7 @@ class Entry:
     setting : str
         What else the sweep varied, the seed apart.
     config : RunConfig
+        The settings of the run.
     """
 
     panel: str

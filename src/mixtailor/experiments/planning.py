@@ -93,6 +93,7 @@ class FoundPlan:
     Attributes
     ----------
     plan : Plan
+        The plan that was found.
     accuracy : float
         What training reached under it, the mean over the seeds.
     start_accuracy : float

@@ -35,10 +35,13 @@ class Result:
     panel, rule, attack, setting : str
         As in the experiment.
     hash : str
+        The name of the run's folder, made from its settings.
     config : dict
+        The settings of the run.
     records : list of dict
         Those made so far.
     complete : bool
+        Whether the run came to its end.
     frames : list of dict
         The rounds that were filmed; see `mixtailor.simulation.frames`.
     """
@@ -119,6 +122,7 @@ class Results:
     index : dict
         What ``experiment.json`` says.
     runs : list of Result
+        The runs that have records, complete or not.
     missing : list of dict
         Entries without records, or that failed, and what stopped them.
     """

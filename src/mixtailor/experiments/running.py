@@ -44,6 +44,7 @@ class Finished:
     Attributes
     ----------
     hash : str
+        The name of the run's folder, made from its settings.
     title : str
         Rule, attack and seed, for messages.
     accuracy : float or None
@@ -83,7 +84,9 @@ def run(
     Parameters
     ----------
     experiment : Experiment
+        What to run.
     out : path
+        The folder of the results.
     scale : float
         The share of the rounds to run.
     jobs : int

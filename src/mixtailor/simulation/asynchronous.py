@@ -44,6 +44,7 @@ class Clock:
     stragglers : float
         The share of honest clients that take `slowdown` times as long.
     slowdown : float
+        How many times as long stragglers take.
     byzantine : {"fast", "stale"}
         Byzantine clients have an update of the present version in every aggregation, or the oldest that is accepted.
 
@@ -80,6 +81,7 @@ class Progressed:
     Attributes
     ----------
     weights : torch.Tensor
+        The weights at the end of training.
     records : list of dict
         One for each evaluation: the server's step, the time on the clock, accuracy and loss.
     staleness : float
@@ -118,11 +120,13 @@ class Asynchronous:
     when : Fresh or Kept
         What the server aggregates, and when. ``Fresh(n)`` without a sample is synchronous training.
     clock : Clock
+        How long clients take.
     sample : int, optional
         How many clients are drawn for each step. A drawn client that is Byzantine sends what the attack makes.
     staleness, oldest, momentum
         As of an `Inbox`. Byzantine clients send what makes their running means those that the attack asks for.
     partition : callable
+        How the data are divided among the clients.
 
     Examples
     --------

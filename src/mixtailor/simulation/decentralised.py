@@ -48,6 +48,7 @@ class Bottleneck:
     Parameters
     ----------
     epsilon : float
+        The length of the push, in units of D.
 
     Examples
     --------
@@ -75,6 +76,7 @@ class Networked:
     graph : array
         Who talked to whom.
     byzantine : tuple of int
+        The indices of the Byzantine workers.
     condition : GossipCondition
         What theory says of the graph and of who is Byzantine.
     records : list of dict
@@ -126,6 +128,7 @@ class Decentralised:
     graph : array or str
         n x n of zeros and ones, a name of `TOPOLOGIES`, or a file of edges.
     partition : callable
+        How the data are divided among the workers.
     folder : path, optional
         Where ``metrics.jsonl`` goes. A run that was stopped starts again.
     progress : Progress, optional

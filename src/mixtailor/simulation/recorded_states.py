@@ -43,6 +43,7 @@ class Recorder:
     Parameters
     ----------
     gradients : WorkerGradients
+        Computes the gradients of the workers.
     workers : Workers
         Of the run.
     byzantine : sequence of int

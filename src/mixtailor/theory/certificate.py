@@ -18,6 +18,7 @@ class RuleVerdict:
     Attributes
     ----------
     rule : str
+        The rule, as text.
     count : int
         How many equal rules the pool has.
     verdict : str
@@ -51,6 +52,7 @@ class AttackVerdict:
     Attributes
     ----------
     attack : str
+        The attack, as text.
     verdict : str
         By Definition 1 of the paper: products at every state, and moments.
     products : tuple of Interval
@@ -68,6 +70,7 @@ class AttackVerdict:
     bounded : bool
         Whether all moments stay bounded when the attack grows.
     rules : tuple of RuleVerdict
+        Each rule of the pool under this attack.
     """
 
     attack: str
@@ -93,7 +96,9 @@ class Certificate:
     verdict : str
         "holds on these states", "broken" or "not shown", over all attacks.
     attacks : tuple of AttackVerdict
+        The verdict under each attack.
     rules, states, resamples, workers, f : int
+        How many there were of each; f of the workers are Byzantine.
     lipschitz : float
         L, the largest ``|grad F|`` over the states.
     confidence : float

@@ -48,6 +48,7 @@ def certify(
     Parameters
     ----------
     pool : MixTailor, iterable of rules, or one rule
+        The rules to judge, as a mixture and each alone.
     states : iterable of State
         With at least 2 resamples each; 10 are better.
     attacks : sequence of Attack

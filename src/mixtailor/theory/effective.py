@@ -35,6 +35,7 @@ def effective_size(
     Parameters
     ----------
     pool : MixTailor, iterable of rules, or one rule
+        The rules to cluster.
     states : iterable of State
         The first resample of each is used.
     f : int

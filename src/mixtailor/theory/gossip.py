@@ -57,6 +57,7 @@ def gossip_condition(graph: ArrayLike, byzantine: Collection[int] = ()) -> Gossi
     graph : array
         n x n, symmetric, of zeros and ones.
     byzantine : collection of int
+        The indices of the Byzantine workers.
 
     Examples
     --------

@@ -137,6 +137,7 @@ def harden(
     Parameters
     ----------
     pool : iterable of rules
+        The rules to mix.
     states : iterable of State
         To play on.
     f : int
@@ -144,7 +145,7 @@ def harden(
     held_out : iterable of State
         To judge on: recorded in another run, or later.
     attacks : sequence of Attack
-        The attacker's first moves.
+        The attacker's first moves; by default the tailored attack with two values of epsilon, and ALIE.
     budget : int
         Candidates of each best response.
     rounds : int
@@ -158,6 +159,7 @@ def harden(
     confidence : float
         Of the intervals.
     seed : int
+        Seed of all random choices.
 
     Examples
     --------

@@ -82,6 +82,7 @@ class Journal:
         Parameters
         ----------
         round : int
+            The number of the round.
         result : Aggregation or None
             Of ``rule.aggregate``; None where no rule was applied.
         workers : sequence, optional

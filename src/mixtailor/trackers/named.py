@@ -36,6 +36,7 @@ def open_tracker(name: str, folder: str | os.PathLike[str], run: str) -> Tracker
     Parameters
     ----------
     name : {"tensorboard", "mlflow", "wandb"}
+        Which tracker.
     folder : path
         The run's own; files go there where the tracker has any.
     run : str

@@ -19,6 +19,7 @@ class WeightsAndBiases:
     run : str, optional
         The name of the run; W&B makes one up by default.
     project : str
+        The project that the run belongs to.
     folder : path, optional
         Where it keeps its files.
     **options

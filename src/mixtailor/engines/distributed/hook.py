@@ -31,6 +31,7 @@ class RobustHook:
     Parameters
     ----------
     rule : rule or callable
+        What aggregates the gradients of the ranks.
     group : ProcessGroup, optional
         The group of the model; all ranks by default.
     entropy : KeySource, optional

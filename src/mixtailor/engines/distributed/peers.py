@@ -279,6 +279,7 @@ class Peers:
     Parameters
     ----------
     rule : rule or callable
+        What aggregates; a callable from an (n, d) matrix gets whole updates on every rank.
     group : ProcessGroup, optional
         All ranks by default.
     entropy : KeySource, optional

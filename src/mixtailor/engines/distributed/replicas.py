@@ -30,6 +30,7 @@ class Replicas:
     Parameters
     ----------
     rule : rule or callable
+        What aggregates the updates of the replicas.
     mesh : DeviceMesh
         Replicas in one dimension, shards in all others.
     dimension : str

@@ -7,8 +7,9 @@ folder that MIXTAILOR_DATA names.
 """
 
 import argparse
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from scipy.stats import t
 from benchmarks.memory_attacks import ATTACKS as LISTED
 from benchmarks.memory_baselines import ByzantineSGD, CenteredClipping, Safeguard
 from benchmarks.memory_found import FOUND
-from benchmarks.memory_results import keep
 from mixtailor.memory.views import effective_rounds
 from mixtailor.simulation import load
 
@@ -458,7 +458,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.keep:
         settings = {"f": options.f, "momentum": options.momentum, **given}
         record = {"data": Path(options.data).stem, "options": settings, "seeds": [seeds[0], seeds[-1]]}
-        keep(options.keep, [{**record, "attacks": tried, "omniscient": honest.mean(), "recipes": kept}])
+        keep(options.keep, {**record, "attacks": tried, "omniscient": honest.mean(), "recipes": kept})
+
+
+def keep(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a record to a JSON file, in place of what the same command gave before."""
+    kept = {_command(each): each for each in [*(json.loads(path.read_text()) if path.exists() else []), record]}
+    path.write_text("[\n" + ",\n".join(json.dumps(_rounded(each)) for each in kept.values()) + "\n]\n")
+
+
+def _command(record: Mapping[str, Any]) -> str:
+    return json.dumps([record["data"], record["options"], record["seeds"], sorted(record["recipes"])])
+
+
+def _rounded(value: Any) -> Any:
+    """The same with numbers of two digits."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(inner) for inner in value]
+    return round(float(value), 2) if isinstance(value, float) else value
 
 
 def _accuracies(name: str, attacks: Sequence[str], seeds: range, options: argparse.Namespace) -> Array:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import memory_tables
 import picture
 import reproduction
 import typer
@@ -242,6 +243,9 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "requirements": requirement_table,
     "commands": command_sections,
     "own-comparison": own_comparison,
+    "memory-worst": lambda _docs: rows(*memory_tables.worst_cases(memory_tables.read())),
+    "memory-draw": lambda _docs: rows(*memory_tables.draw(memory_tables.read())),
+    "memory-alternatives": lambda _docs: rows(*memory_tables.alternatives(memory_tables.read())),
     "paper": lambda _docs: reproduction.sections(),
     "paper-numbers": lambda _docs: reproduction.numbers(),
     "paper-short": lambda _docs: reproduction.numbers(short=True),

@@ -1,12 +1,13 @@
-"""What `benchmarks.memory` found, kept as JSON, and the tables of ``docs/memory.md`` that are made from it."""
+"""The tables of ``memory.md``, from what `benchmarks.memory` kept in ``results/memory.json``."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["alternatives", "draw", "keep", "read", "worst_cases"]
+__all__ = ["alternatives", "draw", "read", "worst_cases"]
 
+RESULTS = Path(__file__).resolve().parent / "results" / "memory.json"
 Record = Mapping[str, Any]
 OURS, FILTER = "recommended", "ViewFilter with memory"
 # In the order of the table. What is sought stands behind each: points below omniscient, or below the right f.
@@ -26,29 +27,10 @@ DATA = {"digits": "digits", "mnist": "MNIST", "cifar10": "CIFAR-10", "segments":
 MOMENTA = {"worker": "workers", "server": "server"}
 
 
-def read(path: Path) -> list[Record]:
-    """The records of a file; none, if it does not exist."""
-    found: list[Record] = json.loads(path.read_text()) if path.exists() else []
+def read() -> list[Record]:
+    """What was kept."""
+    found: list[Record] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
-
-
-def keep(path: Path, records: Iterable[Record]) -> None:
-    """Add records to a file, each in place of what the same command gave before."""
-    kept = {_key(record): record for record in [*read(path), *records]}
-    path.write_text("[\n" + ",\n".join(json.dumps(_rounded(record)) for record in kept.values()) + "\n]\n")
-
-
-def _rounded(value: Any) -> Any:
-    """The same with numbers of two digits."""
-    if isinstance(value, Mapping):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(inner) for inner in value]
-    return round(float(value), 2) if isinstance(value, float) else value
-
-
-def _key(record: Record) -> str:
-    return json.dumps([record["data"], record["options"], record["seeds"], sorted(record["recipes"])])
 
 
 def _found(records: Sequence[Record], data: str, options: Mapping[str, Any], recipes: Iterable[str]) -> Record | None:
@@ -116,7 +98,9 @@ def draw(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
     return ["Data", "Momentum", "seeds", "recommended", "ViewFilter alone", "difference", "kept"], lines
 
 
-def alternatives(records: Sequence[Record], settings: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def alternatives(
+    records: Sequence[Record], settings: Sequence[str] = ("Dirichlet(0.1), f = 2", "one label per worker, f = 2")
+) -> tuple[list[str], list[list[str]]]:
     """Every recipe that was measured on digits in these settings: points below omniscient in the worst case."""
     columns = [
         (f"{name}, {where}", _found(records, "digits", {**options, "momentum": momentum}, [OURS, "CAF"]))

@@ -110,7 +110,7 @@ class History:
         """Keep new running means; of workers that did not take part, the old ones stay."""
         self.calls += 1
         for place, worker in enumerate(workers):
-            new = np.clip(means[:, place], -_MOST, _MOST).astype(np.float32)
+            new: Floats = np.clip(means[:, place], -_MOST, _MOST).astype(np.float32)
             before = self.means.pop(worker, None)  # whoever came last stands last
             if before is not None:
                 last, now = before[-1].astype(np.float64), new[-1].astype(np.float64)

@@ -245,6 +245,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "own-comparison": own_comparison,
     "memory-worst": lambda _docs: rows(*memory_tables.worst_cases(memory_tables.read())),
     "memory-draw": lambda _docs: rows(*memory_tables.draw(memory_tables.read())),
+    "memory-beside": lambda _docs: rows(*memory_tables.alternatives(memory_tables.read(), ["f = 4"])),
     "memory-alternatives": lambda _docs: rows(*memory_tables.alternatives(memory_tables.read())),
     "paper": lambda _docs: reproduction.sections(),
     "paper-numbers": lambda _docs: reproduction.numbers(),

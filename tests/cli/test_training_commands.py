@@ -176,6 +176,17 @@ def test_arena_takes_rules_and_attacks_of_ones_own(
     assert "--f 6 needs --n 13 or more (n >= 2f + 1), and n is 12. Lower --f." in capsys.readouterr().err
 
 
+def test_arena_takes_every_registered_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of `mixtailor attacks` and rules with parameters, beside the labels of the arena's own list."""
+    chosen = ["--rules", "krum(p=3),nnm >> krum(p=3)", "--attacks", "tailored,tailored(epsilon=0.3),tailored 10"]
+    arguments = ["--scale", "0.02", "--seeds", "1", "--jobs", "1", "--json", "--out", str(tmp_path)]
+    assert main(["arena", *chosen, *arguments]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert group["rules"] == ["krum(p=3)", "nnm >> krum(p=3)"]
+    assert group["attacks"] == ["tailored", "tailored(epsilon=0.3)", "tailored 10"]
+    assert main(["arena", "--attacks", "tailord(epsilon=1)"]) == 2
+
+
 def test_arena_ranks_by_the_worst_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two rules and a pool against two attacks, with one liar less and one more than declared."""
     chosen = ["--rules", "mean,comed,MixTailor (our pool)", "--attacks", "tailored 10,ALIE 1", "--misdeclared"]

@@ -214,6 +214,26 @@ def test_hiding_a_rule_rescales_and_lines_carry_their_names(window: Any) -> None
     ]
 
 
+def test_hiding_the_failed_rule_leaves_out_the_start(window: Any) -> None:
+    """Before training every rule is at chance: if that counted, the axis would begin there whatever is hidden."""
+    lowest = "return Number(document.querySelector('#charts svg .grid + text').textContent)"
+    press = "[...document.querySelectorAll('#legend button')].find(b => b.dataset.name === arguments[0]).click()"
+    first = window.run(
+        """const lines = JSON.parse(document.getElementById("data").textContent).charts[0].series;
+        return lines.filter(line => line.rule !== arguments[0])
+            .map(line => [line.rounds[0], line.low[0], Math.min(...line.low.slice(1))])""",
+        "krum",
+    )
+    before = window.run(lowest)
+    window.run(press, "krum")
+    after = window.run(lowest)
+    window.run(press, "krum")
+    assert all(line[0] == 0 for line in first)
+    start, trained = min(line[1] for line in first), min(line[2] for line in first)
+    assert before <= start < after <= trained
+    assert window.run(lowest) == before
+
+
 def test_a_strip_shows_the_draws_in_the_colours_of_their_rules(window: Any, folder: Path) -> None:
     known = {name: look.colour for name, look in looks(Results.load(folder)).items()}
     drawn = window.run(

@@ -133,7 +133,7 @@ def _chosen(
         known = {label_of(item): item for item in table[key]}
         names = split(text)
         for name in names:
-            if name not in known and not is_reference(name.partition("(")[0]):
+            if name not in known and not is_reference(name.partition("(")[0]) and not _registered(key, name):
                 yours = f"One of yours is written mine.py:{'Nearest' if key == 'rule' else 'Shift'}."
                 raise typer.BadParameter(f"The arena has no {key} {name!r}. {nearest(name, list(known))} {yours}")
         table[key] = [known.get(name, name) for name in names]
@@ -144,6 +144,19 @@ def _chosen(
         panel for panel in experiment.panels if momentum is Momentum.both or panel.title.startswith(momentum.value)
     ]
     return experiment.model_copy(update={"run": table, "panels": panels})
+
+
+def _registered(key: str, name: str) -> bool:
+    """Whether `mixtailor attacks` lists this attack, or this text makes a rule."""
+    from mixtailor import attacks, make_rule
+
+    if key == "attack":
+        return name.partition("(")[0].strip() in attacks.names()
+    try:
+        make_rule(name, f=1)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _written(partition: str) -> dict[str, Any]:

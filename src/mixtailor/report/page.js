@@ -23,11 +23,13 @@ const drawPage = () => {
   const LEFT = 46, BOTTOM = 38, STRIP = 12, HIGH = 240;
   const scale = document.querySelector("#scale select");
 
-  // The vertical range: of the lines shown, over all rounds or, where rules differ at the end, over the last half.
+  // The vertical range: of the lines shown, over all rounds or, where rules differ at the end, over the last half. Every line
+  // starts low, before training: with a rule hidden that start does not count, else hiding would change nothing.
   const range = (lines, last) => {
     if (!lines.length || scale.value === "all") return [0, 100];
-    const from = scale.value === "end" ? last / 2 : 0;
+    const from = scale.value === "end" ? last / 2 : hidden.size ? 1 : 0;
     const seen = lines.flatMap((line) => line.rounds.flatMap((round, k) => round >= from ? [line.low[k], line.high[k]] : []));
+    if (!seen.length) return [0, 100];
     const step = Math.max(...seen) - Math.min(...seen) > 20 ? 10 : 2;
     const low = Math.max(0, step * Math.floor(Math.min(...seen) / step));
     return [low, Math.max(low + step, Math.min(100, step * Math.ceil(Math.max(...seen) / step)))];

@@ -87,7 +87,7 @@ class Complexity:
         return any(counts[place] is None and not self._none(rule, place) for rule, counts in enumerate(self.counts))
 
     def _none(self, rule: int, place: int) -> bool:
-        """Whether it is known that no updates reach this angle. Beyond a right angle, a solved rule's are near the best."""
+        """Whether it is known that no updates reach this angle: beyond a right one, solutions are near the best."""
         return self.solved[rule] and self.angles[place] <= math.pi / 2
 
 
@@ -106,8 +106,8 @@ def attack_complexity(
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
     The attacker is `OptimalTailored` with separate updates, one rule after the other. It solves comed and the trimmed
-    mean exactly: "none" means that no updates exist, and is said for angles up to a right one. For other rules it searches, and "> 200" means that the updates,
-    if there are any, take more evaluations than 200: a larger budget may find them.
+    mean exactly: "none", for angles up to a right one, means that no updates exist. For other rules it searches, and
+    "> 200" means that the updates, if there are any, take more evaluations than 200: a larger budget may find them.
 
     Parameters
     ----------

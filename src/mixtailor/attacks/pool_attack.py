@@ -160,8 +160,8 @@ class PoolAttack(Attack):
             tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
             return tried[size]
 
-        # Rules that select change their minds within a tenth of a size near that of the mean. Most candidates are there;
-        # along the mean, they are shorter than it: a rule that selects one of them descends less. The rest are far from
+        # Rules that select change their minds within a tenth of a size near that of the mean, where most candidates are.
+        # Along the mean, they are shorter than it: a rule that selects one of them descends less. The rest are far from
         # it, and where the values turn.
         eighth, sixteenth = max(2, self.budget // 8), max(1, self.budget // 16)
         near = np.geomspace(_NEAR, 1.0 / _NEAR, 3 * self.budget // 8)

@@ -160,7 +160,7 @@ class PoolAttack(Attack):
             tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
             return tried[size]
 
-        # Rules that select change their minds within a tenth of a size near that of the mean, where most candidates are.
+        # Rules that select change their minds within a tenth of a size near the mean's: most candidates are there.
         # Along the mean, they are shorter than it: a rule that selects one of them descends less. The rest are far from
         # it, and where the values turn.
         eighth, sixteenth = max(2, self.budget // 8), max(1, self.budget // 16)

@@ -112,8 +112,9 @@ def command(
     given = None if weights is None else read_weights(weights, files)
     if given is not None and share is None and f and chosen.declared_f() is None:
         # A rule that takes no f is held to the stated one here too: the f heaviest files may be the Byzantine ones.
-        share = Weighting.of(chosen, given, cap, None, len(files)).heaviest(f)
-        chosen.check_share(len(files), share)
+        weighting = Weighting.of(chosen, given, cap, None, len(files))
+        share = weighting.heaviest(f)
+        chosen.check_share(weighting.count, share)
     opened = _opened(files, base, out)
     arrival = opened.arrival if configs is None else without(opened.arrival, configs.faults)
     with _progress() as readings:

@@ -97,12 +97,13 @@ def check_weighted(rule: Part) -> None:
 
 
 def _numbers(weights: Sequence[float]) -> Floats:
+    wrong = f"weights= needs a sequence of numbers, one for each update, and got {type(weights).__name__}."
     try:
-        if np.asarray(weights).dtype.kind in "buifO":
-            return np.array(weights, np.float64)
-    except (TypeError, ValueError, RuntimeError):  # ragged, or a tensor on a device
-        pass
-    refuse(f"weights= needs a sequence of numbers, one for each update, and got {type(weights).__name__}.")
+        if np.asarray(weights).dtype.kind not in "buifO":
+            refuse(wrong)
+        return np.array(weights, np.float64)
+    except (TypeError, ValueError, RuntimeError):  # ragged, a mapping, or a tensor on a device
+        refuse(wrong)
 
 
 def _heaviest(mass: Floats, f: int) -> float:

@@ -40,6 +40,13 @@ def test_what_is_not_reached_counts_with_what_was_spent() -> None:
     assert lines[1].endswith(f"> {found.spent[0]}") and lines[-1].endswith(f"> {found.totals[0]}")
 
 
+def test_beyond_a_right_angle_no_count_is_no_proof() -> None:
+    """There the solved rules' updates are near the best, and the table does not say that none exist."""
+    found = attack_complexity(mt.Comed(), (1.7, 1.5), honest=5.0 + WEAK[:10], f=2, budget=40)
+    lines = str(found).splitlines()
+    assert lines[1].split() == ["Comed()", ">", "2", "none"] and lines[-1].split()[-3:] == [">", "2", "2"]
+
+
 def test_a_larger_budget_finds_rows_that_a_small_one_did_not_rule_out() -> None:
     """Against NNM >> comed: the small search says that it takes more than it spent, and it does."""
     everyone = 0.15 + np.random.default_rng(0).normal(size=(12, 5))

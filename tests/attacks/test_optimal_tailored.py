@@ -1,5 +1,6 @@
 """The optimal tailored attack, in all of the paper's forms."""
 
+import itertools
 import math
 
 import numpy as np
@@ -194,3 +195,23 @@ def test_models_against_the_median(k, seed) -> None:
     result = mt.Comed()(np.vstack([supposed, made.rows])) - start
     assert made.facts["feasible"]
     np.testing.assert_allclose(result, -made.facts["lambda"] * change, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", [mt.Comed(), mt.TrimmedMean(3)], ids=str)
+def test_where_no_result_turns_against_g_the_result_is_near_the_best_corner(rule) -> None:
+    """All results are within a right angle of g: none of the 2^d corners is farther from it by more than 0.01."""
+    beyond = 0
+    for seed in range(20):
+        everyone = 0.3 + np.random.default_rng([4, seed]).normal(size=(11, 4))
+        honest, own = everyone[:8], everyone[8:]
+        g = rule(everyone)
+        low, high = (rule(np.vstack([honest, np.full((3, 4), far)])) for far in (-1e9, 1e9))
+        corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
+        cosines = corners @ g / np.linalg.norm(corners, axis=1) / np.linalg.norm(g)
+        made = OptimalTailored(rule).craft(honest, 3, own=own)
+        if (corners @ g).min() >= 0.0:
+            beyond += 1
+            assert math.cos(made.facts["angle"]) <= cosines.min() + 0.01
+            result = rule(np.vstack([honest, made.rows]))
+            assert result @ g / np.linalg.norm(result) / np.linalg.norm(g) <= cosines.min() + 0.01
+    assert beyond >= 3

@@ -85,6 +85,26 @@ def test_p3_searches_lambda_of_both_signs() -> None:
     assert made.facts["lambda"] < 0.0 and made.facts["value"] < unattacked
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_p3_finds_the_window_in_which_krum_selects_updates_along_the_mean(seed) -> None:
+    """Where Krum selects no update against the mean, a short one along it descends least: no scan is 2 % better."""
+    everyone = 1.0 + np.random.default_rng([seed, 11]).normal(size=(11, 8))
+    own, honest, mean = everyone[:1], everyone[1:], everyone.mean(axis=0)
+    scan = min(
+        float(mt.Krum(1)(np.vstack([honest, -size * mean])) @ mean)
+        for size in np.concatenate([np.geomspace(0.1, 10.0, 100), -np.geomspace(0.1, 10.0, 100)])
+    )
+    found = PoolAttack(mt.Krum(1), problem="P3", budget=100).craft(honest, 1, own=own, rng=0).facts
+    assert found["value"] <= scan + 0.02 * abs(scan)
+
+
+@pytest.mark.parametrize("budget", [8, 9, 15, 16, 31, 100])
+def test_p3_keeps_to_its_budget(budget) -> None:
+    """The least budget, too."""
+    made = PoolAttack(POOL, problem="P3", budget=budget).craft(rows(12), 2, rng=0)
+    assert made.facts["candidates"] <= budget
+
+
 @pytest.mark.parametrize("seed", [1, 3])
 def test_p3_finds_the_narrow_window_in_which_selecting_rules_follow(seed) -> None:
     """Half of `default_pool` follows rows of a few sizes only: a scan of 400 lambdas is not more than 2 % better."""

@@ -312,3 +312,20 @@ def test_aggregate_lora_alone(tmp_path: Path) -> None:
     given = ["aggregate", str(folder), "--rule", "geometric_median", "--lora", "2"]
     assert main([*given, "-o", str(tmp_path)]) == 1
     assert main([*given, "-o", str(tmp_path / "out"), "--base", str(folder)]) == 2
+
+
+def test_aggregate_lora_says_what_the_rank_loses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the Frobenius norm, to people and to machines; stacked factors lose nothing."""
+    pytest.importorskip("typer")
+    updates = _updates(hostile=0)
+    folders = [_folder(tmp_path / f"site-{place}", update) for place, update in enumerate(updates)]
+    given = ["aggregate", *map(str, folders), "--rule", "multi_krum", "--f", "2"]
+    lost = aggregate_low_rank(mt.MultiKrum(2), [read_adapter(folder).layers for folder in folders], rank=1).facts[
+        "error"
+    ]
+    assert main([*given, "--lora", "1", "-o", str(tmp_path / "short")]) == 0
+    assert f"rank loses   {lost:.3g} (Frobenius norm" in capsys.readouterr().out
+    assert main([*given, "--lora", "1", "--json", "-o", str(tmp_path / "again")]) == 0
+    assert json.loads(capsys.readouterr().out)["error"] == pytest.approx(lost) and lost > 0.0
+    assert main([*given, "--lora", "0", "-o", str(tmp_path / "stacked")]) == 0
+    assert "loses" not in capsys.readouterr().out

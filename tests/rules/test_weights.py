@@ -113,6 +113,26 @@ def test_integer_weights_for_krum(faulty: int, power: int, p: float) -> None:
         np.testing.assert_allclose(found, repeated[order].mean(axis=0), atol=1e-12)
 
 
+@pytest.mark.parametrize("share", [None, 0.2])
+@pytest.mark.parametrize("rule", [*WEIGHTED, mt.MultiKrum(2, m=4)], ids=repr)
+def test_no_weight_is_no_update(rule: mt.Rule, share: float | None) -> None:
+    """An update of weight 0 counts like one that never came, in the mean weight too."""
+    for seed in range(20):
+        random = np.random.default_rng([seed, 2])
+        updates, weights = random.normal(size=(14, 5)), random.integers(1, 5, size=14)
+        weights[[2, 7, 11]], updates[7] = 0, 1e6
+        left = weights > 0
+        request: dict = {} if share is None else {"share": share}
+        try:
+            expected = rule(updates[left], weights=weights[left], entropy=mt.SeededEntropy(seed), **request)
+        except ValueError:  # too much of the weight
+            with pytest.raises(ValueError, match="of the weight"):
+                rule(updates, weights=weights, **request)
+            continue
+        found = rule(updates, weights=weights, entropy=mt.SeededEntropy(seed), **request)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("rule", WEIGHTED, ids=repr)
 def test_a_heavy_minority_of_mass_cannot_win(rule: mt.Rule) -> None:
     """Nine of twelve updates are Byzantine, far away, and have less than a tenth of the weight."""
@@ -207,6 +227,10 @@ def test_faults_leave_with_their_weight() -> None:
         ({"weights": [np.nan] + [1.0] * 7}, "finite"),
         ({"weights": [0.0] * 8}, "at least one of them positive"),
         ({"weights": [1.0] * 8, "share": 1.0}, "share= needs"),
+        ({"weights": [1.0] * 8, "share": "half"}, "share= needs"),
+        ({"weights": "12345678"}, "a sequence of numbers"),
+        ({"weights": dict.fromkeys(range(8), 1.0)}, "a sequence of numbers"),
+        ({"weights": ["1"] * 8}, "a sequence of numbers"),
         ({"cap": 0.5}, "say something about weights="),
     ],
 )

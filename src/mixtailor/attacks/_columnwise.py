@@ -124,12 +124,44 @@ class Box:
         above = float(np.min(top[~still], initial=highest))
         return above if above > 0.0 and above >= float(np.max(bottom[~still], initial=0.0)) else None
 
-    def nearest(self, direction: Floats, origin: Floats, highest: float, tolerance: float) -> float:
-        """The size t for which the result nearest to ``origin - t direction`` is least off that ray.
+    def nearest(self, direction: Floats, origin: Floats, highest: float, tolerance: float) -> Floats:
+        """The result that is least off the ray ``origin - t direction``.
 
-        Among results within `tolerance` radians of the ray, the longest. The result of all that is least off the ray is
-        the one nearest to *some* point of it, so that one number is all there is to search.
+        Among results within `tolerance` radians of the ray, the longest. If some result is less than a right angle off,
+        the one that is least off is the one nearest to *some* point of the ray, so that one number is all there is to
+        search. Otherwise it is a corner of the box, and `_corner` finds one that is least off or nearly so.
         """
+        corner = self._corner(direction, origin)
+        if corner is not None:
+            return corner
+        size = self._size(direction, origin, highest, tolerance)
+        return np.asarray(np.clip(origin - size * direction, self.low, self.high))
+
+    def _corner(self, direction: Floats, origin: Floats) -> Floats | None:
+        r"""A corner of the box that is least off the ray; None if some result is less than a right angle off.
+
+        Then :math:`\langle x, g \rangle / |x|` is not negative anywhere, and least at a corner. The corners that are
+        least in :math:`\langle x, g \rangle - \mu |x|^2` for some :math:`\mu` are tried, d + 1 of them.
+        """
+        low, high = self.low - origin, self.high - origin
+        near, far = np.where(direction > 0.0, low, high), np.where(direction > 0.0, high, low)
+        inner = float(np.where(direction == 0.0, 0.0, near * direction).sum())
+        if not 0.0 <= inner < math.inf or not (np.isfinite(near) & np.isfinite(far)).all():
+            return None
+        longer = far * far - near * near
+        turning = np.flatnonzero(longer > 0.0)
+        order = turning[np.argsort((direction * (far - near))[turning] / longer[turning], kind="stable")]
+        inners = inner + np.concatenate([[0.0], np.cumsum((direction * (far - near))[order])])
+        squares = float(near @ near) + np.concatenate([[0.0], np.cumsum(longer[order])])
+        if not squares[-1] > 0.0:
+            return None
+        cosines = np.divide(inners, np.sqrt(squares), out=np.full(len(squares), math.inf), where=squares > 0.0)
+        turned = order[: int(np.argmin(cosines))]
+        near[turned] = far[turned]
+        return np.asarray(origin + near)
+
+    def _size(self, direction: Floats, origin: Floats, highest: float, tolerance: float) -> float:
+        """The size t for which the result nearest to ``origin - t direction`` is least off that ray."""
         grid = np.geomspace(1e-6, highest, _GRID)
         length = float(np.linalg.norm(direction))
 

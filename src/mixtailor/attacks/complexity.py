@@ -41,7 +41,8 @@ class Complexity:
     spent : tuple of int
         The evaluations made for each rule.
     solved : tuple of bool
-        Whether the attack on the rule was solved and not searched for: no count means there that no updates exist.
+        Whether the attack on the rule was solved and not searched for: no count means there that no updates exist, for
+        angles up to a right one.
     budget : int
         Candidates per rule.
     totals : tuple of int
@@ -70,9 +71,11 @@ class Complexity:
         lines = [f"{'angle to -g below':24}" + "".join(f"{angle:>10.4g}" for angle in self.angles)]
         for place, rule in enumerate(self.rules):
             if rule not in self.rules[:place]:
-                unreached = "none" if self.solved[place] else f"> {self.spent[place]}"
-                cells = "".join(f"{unreached if count is None else count:>10}" for count in self.counts[place])
-                lines.append(f"{rule[:24]:24}{cells}")
+                cells = [
+                    count if count is not None else "none" if self._none(place, column) else f"> {self.spent[place]}"
+                    for column, count in enumerate(self.counts[place])
+                ]
+                lines.append(f"{rule[:24]:24}" + "".join(f"{cell:>10}" for cell in cells))
         lines.append(f"{'rules turned around':24}" + "".join(f"{count:>10}" for count in self.reached))
         for name, totals in (("sum over the pool", self.totals), ("equal rules once", self.distinct)):
             shown = (f"{'> ' if self._open(place) else ''}{total}" for place, total in enumerate(totals))
@@ -81,7 +84,11 @@ class Complexity:
 
     def _open(self, place: int) -> bool:
         """Whether a search ended before it reached this angle, so that a sum is a lower bound."""
-        return any(counts[place] is None and not known for counts, known in zip(self.counts, self.solved, strict=True))
+        return any(counts[place] is None and not self._none(rule, place) for rule, counts in enumerate(self.counts))
+
+    def _none(self, rule: int, place: int) -> bool:
+        """Whether it is known that no updates reach this angle: beyond a right one, solutions are near the best."""
+        return self.solved[rule] and self.angles[place] <= math.pi / 2
 
 
 def attack_complexity(
@@ -99,8 +106,8 @@ def attack_complexity(
     .. math:: T_i(\epsilon): \quad \pi - \angle(g, g') \le \epsilon, \qquad \text{for a pool} \quad \sum_i T_i(\epsilon)
 
     The attacker is `OptimalTailored` with separate updates, one rule after the other. It solves comed and the trimmed
-    mean exactly: "none" means that no updates exist. For other rules it searches, and "> 200" means that the updates,
-    if there are any, take more evaluations than 200: a larger budget may find them.
+    mean exactly: "none", for angles up to a right one, means that no updates exist. For other rules it searches, and
+    "> 200" means that the updates, if there are any, take more evaluations than 200: a larger budget may find them.
 
     Parameters
     ----------

@@ -42,7 +42,8 @@ class OptimalTailored(Attack):
     may choose, and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate updates, each update
     then moves by itself in the span of the leading principal directions and of g. The direction counts as reached
     within `tolerance`. Where nothing reaches it, the updates are those whose result comes nearest to it, and `feasible`
-    is false.
+    is false. Against comed and the trimmed mean, they are exactly these if some result is less than a right angle off
+    the direction, and nearly these otherwise.
 
     Parameters
     ----------
@@ -136,9 +137,9 @@ class OptimalTailored(Attack):
             refuse(_NO_DIRECTION.format(self))
         box = box_of(honest, weights)
         size = box.largest(towards, origin, self.highest)
-        if size is None:
-            size = box.nearest(towards, origin, self.highest, self.tolerance)
-        row = honest.given(honest.space.vector(row_for(honest, weights, origin - size * towards)))
+        near = self.highest, self.tolerance
+        wanted = box.nearest(towards, origin, *near) if size is None else origin - size * towards
+        row = honest.given(honest.space.vector(row_for(honest, weights, wanted)))
         result = host(flat(honest, trials.result([row] * scene.f, rule))) - origin
         outcome = Outcome(float(result @ towards), float(np.linalg.norm(result)), math.sqrt(square))
         feasible = math.pi - outcome.angle <= self.tolerance and outcome.inner < 0.0

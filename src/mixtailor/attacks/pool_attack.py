@@ -160,13 +160,17 @@ class PoolAttack(Attack):
             tried[size] = value(np.tile(-size * reference.weights, (scene.f, 1)))
             return tried[size]
 
-        # Rules that select change their minds within a tenth of a size near that of the mean. Half of the candidates
-        # are there; the rest are far from it, on the other side, and where the values turn.
-        eighth = self.budget // 8
-        near = np.geomspace(_NEAR, 1.0 / _NEAR, self.budget // 2)
-        far = np.geomspace(_LOW, _HIGH, max(2, eighth))
+        # Rules that select change their minds within a tenth of a size near the mean's: most candidates are there.
+        # Along the mean, they are shorter than it: a rule that selects one of them descends less. The rest are far from
+        # it, and where the values turn.
+        eighth, sixteenth = max(2, self.budget // 8), max(1, self.budget // 16)
+        near = np.geomspace(_NEAR, 1.0 / _NEAR, 3 * self.budget // 8)
+        shorter = np.geomspace(_NEAR, 1.0, eighth)
         turns = []
-        for sign, grid in ((1.0, np.union1d(near, far)), (-1.0, far)):
+        for sign, grid in (
+            (1.0, np.union1d(near, np.geomspace(_LOW, _HIGH, eighth))),
+            (-1.0, np.union1d(shorter, np.geomspace(_LOW, _HIGH, sixteenth))),
+        ):
             found = [at(sign * float(size)) for size in grid]
             padded = [math.inf, *found, math.inf]
             for place, here in enumerate(found):

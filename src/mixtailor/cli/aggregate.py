@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -112,8 +112,9 @@ def command(
     given = None if weights is None else read_weights(weights, files)
     if given is not None and share is None and f and chosen.declared_f() is None:
         # A rule that takes no f is held to the stated one here too: the f heaviest files may be the Byzantine ones.
-        share = Weighting.of(chosen, given, cap, None, len(files)).heaviest(f)
-        chosen.check_share(len(files), share)
+        weighting = Weighting.of(chosen, given, cap, None, len(files))
+        share = weighting.heaviest(f)
+        chosen.check_share(weighting.count, share)
     opened = _opened(files, base, out)
     arrival = opened.arrival if configs is None else without(opened.arrival, configs.faults)
     with _progress() as readings:
@@ -130,12 +131,15 @@ def command(
 
 
 def _say(result: "Aggregation", files: Sequence[Path], out: Path, as_json: bool, passes: float | None = None) -> None:
+    lost: Any = result.facts.get("error")  # by the rank of a low-rank result
     with after_writing(out):
         if as_json:
             counted = {} if passes is None else {"passes": passes}
+            counted |= {} if lost is None else {"error": lost}
             show_json({"out": str(out), **counted, "files": [str(path) for path in files], **result.summary()})
         else:
             read = "" if passes is None else f"\n  passes       {passes:g} over the files"
+            read += f"\n  rank loses   {lost:.3g} (Frobenius norm over all layers)" if lost else ""
             say(f"{result}{read}\n  written to   {shown(out)}")
 
 

@@ -35,7 +35,8 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None =
     reference : bool
         Whether rounds will have a reference.
     cap : float, optional
-        The most of the weight that one client will have, where their claims count. Tried with f clients at the cap.
+        The most of the weight that one client will have, where their claims count. Tried with f clients at the cap
+        and f others that claim nothing.
 
     Examples
     --------
@@ -52,7 +53,10 @@ def rehearse(rule: Rule, n: int, d: int, *, reference: bool, cap: float | None =
     if isinstance(rule, (Guarded, Memory)):
         members = rule.fresh().members(n)[0]  # what it remembers is of clients alone, and stays as it is
     heavy = rule.declared_f() or 0
-    weights = weighing({place: 1e9 if place < heavy else 1.0 for place in range(n)}, n, cap)
+    # At the worst, f honest clients are at the cap, and the Byzantine ones claim nothing: Krum allows a smaller share
+    # where fewer clients have weight, and no claim of theirs may make it refuse a round.
+    claims = {place: 1e9 if place < heavy else 1.0 for place in range(n - heavy)}
+    weights = weighing(claims, n, cap)
     for member in members:
         parts = list(walk(member))
         audited = any(getattr(part, "audit", None) is not None for part in parts)  # every call of it is on the record

@@ -25,7 +25,7 @@ def weighted_scores(distances: Floats, weighting: Weighting, power: int) -> Floa
     row without weight is not to be chosen.
     """
     mass = weighting.mass
-    wanted = weighting.total - weighting.faulty - weighting.total / len(mass)
+    wanted = weighting.total - weighting.faulty - weighting.total / weighting.count
     scores = np.full(len(mass), np.inf)
     for row in np.nonzero(mass > 0.0)[0]:
         away = distances[row].copy()

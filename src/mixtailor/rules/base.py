@@ -74,7 +74,7 @@ class Rule(Part):
         refuse(f"{self!r} has no form with weights. {WEIGHTED}")
 
     def check_share(self, n: int, share: float) -> None:
-        """Raise a ValueError if this part of the weight of n updates is more than the rule tolerates."""
+        """Raise a ValueError if this part of the weight is more than the rule tolerates; n updates have any weight."""
         if self.robust and share >= 0.5:
             refuse_share(self, "share < 1/2", share)
 
@@ -318,7 +318,7 @@ class _Round:
             refuse("All updates that are left have the weight 0.")
         if weighting.even:
             return self.decided.decide(updates)
-        rule.check_share(updates.n, weighting.share)
+        rule.check_share(weighting.count, weighting.share)
         return rule.decide_weighted(updates, weighting)
 
     def report(self, update: Any) -> Aggregation:

@@ -103,7 +103,7 @@ class MultiKrum(Rule):
     def decide_weighted(self, updates: Updates, weighting: Weighting) -> Point:
         scores = weighted_scores(updates.distances(self.p), weighting, self.power)
         total = weighting.total
-        wanted = total - weighting.faulty if self.m is None else min(self.m / updates.n, 1.0) * total
+        wanted = total - weighting.faulty if self.m is None else min(self.m / weighting.count, 1.0) * total
         kept = kept_by_rank(np.argsort(scores, kind="stable"), weighting.mass, wanted)
         return updates.combine(kept / kept.sum(), scores=scores)
 

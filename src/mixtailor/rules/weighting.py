@@ -41,22 +41,27 @@ class Weighting:
     def of(cls, rule: Part, weights: Sequence[float], cap: float | None, share: float | None, n: int) -> "Weighting":
         """The weighting of n updates, checked and capped, for a rule that has a form with weights."""
         check_weighted(rule)
-        mass = np.array(weights, np.float64)
+        mass = _numbers(weights)
         if mass.shape != (n,):
             refuse(f"weights= needs one number for each of the {n} updates and got shape {mass.shape}.")
         if not np.isfinite(mass).all() or (mass < 0.0).any() or not 0.0 < mass.sum() < np.inf:
             refuse("weights= needs finite numbers that are not negative, at least one of them positive.")
         if cap is not None:
             mass = capped(mass, cap)
-        if share is not None and not 0.0 <= share < 1.0:
+        if share is not None and (not isinstance(share, (int, float, np.floating)) or not 0.0 <= share < 1.0):
             refuse(f"share= needs the part of the weight that may be Byzantine, from 0 to below 1, and got {share!r}.")
         faulty = share * float(mass.sum()) if share is not None else _heaviest(mass, rule.declared_f() or 0)
         return cls(mass, faulty, share is not None)
 
     @property
+    def count(self) -> int:
+        """How many updates have any mass: one without counts like one that never came."""
+        return int(np.count_nonzero(self.mass))
+
+    @property
     def relative(self) -> Floats:
         """The mass of each update in units of the mean of those that have any."""
-        return self.mass * (np.count_nonzero(self.mass) / self.total)
+        return self.mass * (self.count / self.total)
 
     @property
     def total(self) -> float:
@@ -89,6 +94,16 @@ def check_weighted(rule: Part) -> None:
     lacking = [part for part in walk(rule) if not part.takes_weights()]
     if lacking:
         refuse(f"{lacking[0]!r} has no form with weights. {WEIGHTED}")
+
+
+def _numbers(weights: Sequence[float]) -> Floats:
+    wrong = f"weights= needs a sequence of numbers, one for each update, and got {type(weights).__name__}."
+    try:
+        if np.asarray(weights).dtype.kind not in "buifO":
+            refuse(wrong)
+        return np.array(weights, np.float64)
+    except (TypeError, ValueError, RuntimeError):  # ragged, a mapping, or a tensor on a device
+        refuse(wrong)
 
 
 def _heaviest(mass: Floats, f: int) -> float:

@@ -27,6 +27,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 
 import mixtailor as mt
 from mixtailor.engines.flower import RobustStrategy
+from mixtailor.engines.rehearsal import rehearse
 from mixtailor.mixing import mixtailor as mixtailor_module
 
 RULES = [
@@ -595,3 +596,10 @@ def test_a_memory_of_another_model_is_refused_before_a_model_is_sent(guarded):
     assert played(strategy, own=smaller)[1]["mixtailor-skipped"] == 0
     with pytest.raises(ValueError, match="updates with 12 coordinates, and these have 17"):
         asked(strategy, OWN)  # the same strategy again
+
+
+def test_clients_that_claim_nothing_cannot_make_krum_refuse_a_round() -> None:
+    """Of 12 clients 10 have weight then, and Krum allows a share of 0.35: a cap above half of it is refused."""
+    rehearse(mt.Krum(f=2), 12, 100, reference=False, cap=0.175)
+    with pytest.raises(ValueError, match=r"share <= .* = 0\.35 of the weight"):
+        rehearse(mt.Krum(f=2), 12, 100, reference=False, cap=0.18)

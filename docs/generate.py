@@ -243,6 +243,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "requirements": requirement_table,
     "commands": command_sections,
     "own-comparison": own_comparison,
+    "worst": lambda _docs: rows(*memory_tables.short(memory_tables.read())),
     "memory-worst": lambda _docs: rows(*memory_tables.worst_cases(memory_tables.read())),
     "memory-draw": lambda _docs: rows(*memory_tables.draw(memory_tables.read())),
     "memory-beside": lambda _docs: rows(*memory_tables.alternatives(memory_tables.read(), ["f = 4"])),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["alternatives", "draw", "read", "worst_cases"]
+__all__ = ["alternatives", "draw", "read", "short", "worst_cases"]
 
 RESULTS = Path(__file__).resolve().parent / "results" / "memory.json"
 Record = Mapping[str, Any]
@@ -67,6 +67,18 @@ def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
                 shown = ""
     header = ["Setting", "Data", "Momentum", "omniscient", "recommended", "below", "worst attack", "Target"]
     return header, lines
+
+
+def short(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """Accuracies on CIFAR-10 at f = 4 in the worst case: omniscient, the recipe, and rules without a memory."""
+    names = {OURS: "`mt.recommended(f=4)`", "CAF": "CAF", "default_pool": "`default_pool(f=4)`", "comed": "comed"}
+    found = [_found(records, "cifar10", {"f": 4, "momentum": momentum}, names) for momentum in MOMENTA]
+    there = [record for record in found if record is not None]
+    lines = [["omniscient", *(f"{record['omniscient']:.1f}" for record in there)]]
+    lines += [
+        [shown, *(f"{record['recipes'][name]['accuracy']:.1f}" for record in there)] for name, shown in names.items()
+    ]
+    return ["", *(f"momentum at the {where}" for where in MOMENTA.values())], lines
 
 
 def _excess(records: Sequence[Record], data: str, momentum: str, ours: Mapping[str, Any]) -> str:

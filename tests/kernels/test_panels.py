@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixtailor.kernels.panels import PANEL, PairSums, listed_sums, panels_of, range_sums, relative_error
+from mixtailor.kernels.panels import (
+    PANEL,
+    PairSums,
+    listed_sums,
+    panels_of,
+    product_error,
+    range_sums,
+    relative_error,
+)
 from mixtailor.kernels.space import Block
 
 
@@ -83,3 +91,47 @@ def test_a_row_that_is_not_finite_has_no_finite_sums() -> None:
         others = np.delete(np.arange(30), [3, 8])
         assert not np.isfinite(both[3, others]).any() and not np.isfinite(both[8, others]).any()
         assert np.isfinite(both[np.ix_(others, others)]).all()
+
+
+def _squares_about(rows: np.ndarray, centre: int, double: bool) -> tuple[np.ndarray, np.ndarray, float]:
+    """Squared distances from the kernel's products, the lengths from the centre, and the floor."""
+    n, block = len(rows), Block.of(rows)
+    found = range_sums(block.addresses, block.like, block.width, 2.0, double, centre)
+    products, own = found[:-1].reshape(n, n), np.diag(found[:-1].reshape(n, n))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return own[:, None] + own - 2.0 * products, np.sqrt(own), float(found[-1])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(-140, 120), st.sampled_from(["normal", "offset", "rows"]), st.booleans())
+def test_products_give_squares_within_their_bound(seed: int, exponent: int, kind: str, double: bool) -> None:
+    """Rows of any size, and near-duplicates about a far offset, whichever row is the centre."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(13, 70))
+    if kind == "offset":
+        rows = rng.normal(size=70) * 1e6 + rng.integers(-3, 4, size=(13, 70)) * 0.0625
+    elif kind == "rows":
+        rows *= 10.0 ** rng.integers(-12, 12, size=(13, 1))
+    with np.errstate(over="ignore"):
+        rows = np.ldexp(rows, exponent).astype(np.float32)
+    if not np.isfinite(rows).all():
+        return
+    centre = int(rng.integers(13))
+    squares, reach, floor = _squares_about(rows, centre, double)
+    exact = np.asarray(_exact(rows, 2.0), np.float64)
+    away = np.sqrt(exact[centre])
+    bound = product_error(double) * (away[:, None] + away) ** 2 + 8.0 * floor
+    sound = np.isfinite(squares) & (np.arange(13)[:, None] < np.arange(13))
+    assert (np.abs(squares - exact) <= bound)[sound].all()
+    assert np.isfinite(squares).all() or exponent > 40 or kind == "rows"
+    known = np.isfinite(reach)
+    assert np.allclose(reach[known], away[known], rtol=1e-5, atol=np.sqrt(8.0 * floor))
+
+
+def test_equal_rows_have_a_square_of_exactly_zero() -> None:
+    """Whichever panel or block they fall into: their products are the same sums."""
+    rows = np.random.default_rng(5).normal(size=(40, 300)).astype(np.float32)
+    rows[[3, 17, 39]] = rows[11]
+    squares, _, _ = _squares_about(rows, 20, False)
+    equal = [3, 11, 17, 39]
+    assert all(squares[i, j] == 0.0 for i in equal for j in equal if i < j)

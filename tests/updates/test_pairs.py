@@ -11,7 +11,7 @@ import mixtailor as mt
 from mixtailor.intake import receive
 from mixtailor.kernels.selection import by_neighbours, nearest
 from mixtailor.preaggregation import base
-from mixtailor.updates import Updates, geometry
+from mixtailor.updates import Updates, geometry, pairs
 
 N = 31
 
@@ -184,3 +184,35 @@ def test_many_rows_are_divided_by_pairs() -> None:
     np.put_along_axis(chosen, nearest(between, 329), True, axis=1)
     assert np.array_equal(updates.nearest(329), chosen)
     assert np.allclose(updates.distances(), between, rtol=1e-13)
+
+
+@pytest.mark.parametrize("cluster", [1e-3, 0.0])
+def test_a_cluster_of_near_rows_costs_no_second_reading_where_nothing_hangs_on_it(cluster: float) -> None:
+    """A third of the rows nearly equal, or equal: products have no digits of their distances, and none are needed."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(60, 500)).astype(np.float32)
+    rows[:20] = rows[0] * 3 + cluster * rng.normal(size=(20, 500))
+    updates = Updates.arrived(receive(rows))
+    order, _ = updates.by_neighbours(46)
+    assert order[0] >= 20 and 2.0 not in updates.basis.lengths
+
+
+def test_exact_distances_of_near_rows_come_from_differences() -> None:
+    """Rows a thousand times as near to each other as to the rest keep all digits of their distance."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(40, 300)).astype(np.float32)
+    rows[7] = rows[9] * np.float32(1 + 2**-10)
+    wide = rows.astype(np.float64)
+    found = Updates.arrived(receive(rows)).distances(2.0)
+    exact = np.sqrt(((wide[:, None] - wide) ** 2).sum(-1))
+    assert np.allclose(found, exact, rtol=1e-11, atol=0.0)
+    assert abs(found[7, 9] / exact[7, 9] - 1.0) < 1e-14
+
+
+def test_the_centre_may_be_any_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """About a row that is far away decisions stay those of exact arithmetic."""
+    rows = _normal(np.random.default_rng(4))
+    rows[6] = 1e5
+    expected = Updates.arrived(receive(rows)).by_neighbours(20)[0][0]
+    monkeypatch.setattr(pairs, "_usual_row", lambda reader: 6)
+    assert Updates.arrived(receive(rows)).by_neighbours(20)[0][0] == expected

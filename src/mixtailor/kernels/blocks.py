@@ -32,6 +32,7 @@ __all__ = [
     "rows_and_point",
     "scale_rows",
     "shift_and_scale",
+    "subtract_row",
     "weigh",
 ]
 
@@ -306,3 +307,15 @@ def shift_and_scale(code: Code, tile: Data, pitch: Word, vectors: Word, centre: 
             x = code.load(place, code.double_type)
             c = code.load(code.offset(centre, step, 8 * DOUBLES), code.double_type)
             code.store((x - c) * scale, place)
+
+
+@emitted()
+def subtract_row(code: Code, tile: Data, pitch: Word, vectors: Word, centre: Data, rows: Word, like: Element) -> None:
+    """``row_i = row_i - centre`` for every row of a tile of the type of `like`, register by register."""
+    builder, count = code.builder, code.per_register(like)
+    with code.loop(rows) as row:
+        start = builder.add(tile, builder.mul(row, pitch))
+        with code.loop(vectors) as step:
+            place = code.offset(start, step, REGISTER)
+            less = code.load(code.offset(centre, step, REGISTER), like, count)
+            code.store(code.load(place, like, count) - less, place)

@@ -1,4 +1,5 @@
-"""Sums of powers of differences between many float32 rows: a panel of rows in the cache meets all rows before it.
+"""Sums over pairs of many float32 rows, of powers of differences or of products: a panel of rows in the cache meets
+all rows before it.
 
 With hundreds of rows no tile holds a run of all of them. So the work is divided by pairs, not by coordinates: a panel
 of rows is copied to the second-level cache, a run at a time, and every row up to the panel's last passes by it, four at
@@ -10,6 +11,9 @@ powers before they are added in float64: a sum of p-th powers is right to ``(TER
 lost because float32 cannot hold them. Rows are brought to the size of one by a power of two, run by run, and what could
 have been lost at most, by underflow, is returned as the `floor`: a sum below it is not to be used. A sum that
 overflowed is infinite.
+
+Products are those of the rows less one of them, the `centre`: of two vector instructions for a register of differences
+one is left. The centre is taken off each run of the rows, rounded once, so that no common offset costs digits.
 """
 
 from __future__ import annotations
@@ -25,13 +29,15 @@ from numpy.typing import NDArray
 
 from mixtailor.kernels import threads
 from mixtailor.kernels._numba import helper, run_at, special_kernel
-from mixtailor.kernels.blocks import grow, one_pair, scale_rows
+from mixtailor.kernels.blocks import PRODUCT, grow, one_pair, scale_rows, subtract_row
 from mixtailor.kernels.distances import aligned
 from mixtailor.kernels.lanes import DOUBLES, GROUP, REGISTER, Code, Data, Double, Element, Word, emitted
 from mixtailor.kernels.norms import usual_exponent
 from mixtailor.kernels.tiles import PER, fill
 
-__all__ = ["HIGHEST", "WIDE", "PairSums", "listed_sums", "panel_sums", "range_sums", "relative_error"]
+__all__ = [
+    "HIGHEST", "WIDE", "PairSums", "listed_sums", "panel_sums", "product_error", "range_sums", "relative_error",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -51,6 +57,15 @@ LOST = 2.0**-80  # of a power of the size, for each coordinate: what underflow m
 def relative_error(p: float) -> float:
     """By which share a float32 sum of p-th powers may be wrong: first-order terms, and a tenth for the rest."""
     return 1.1 * (TERMS + 2 * p) * 2.0**-24
+
+
+def product_error(double: bool) -> float:
+    """By which share of ``(|x_i| + |x_j|)^2``, lengths from the centre, a square that products give may be wrong.
+
+    A lane adds up `TERMS` products, or half as many of float64, each rounded with its sum; the centre was taken off
+    with one rounding. The last sum is float64.
+    """
+    return 1.1 * (TERMS / 2 + 12) * 2.0**-53 if double else 1.1 * (TERMS + 4) * 2.0**-24
 
 
 @emitted()
@@ -110,7 +125,18 @@ def _pack(addresses: Any, like: Any, start: int, length: int, one: float, two: f
 def _panel(term: int, double: int) -> Callable[..., float]:
     @special_kernel(term, double)
     def sums_of_panel(
-        addresses: Any, like: Any, width: Any, low: Any, high: Any, p: Any, panel: Any, upper: Any, part: Any, room: Any
+        addresses: Any,
+        like: Any,
+        width: Any,
+        low: Any,
+        high: Any,
+        p: Any,
+        centre: Any,
+        panel: Any,
+        upper: Any,
+        middle: Any,
+        part: Any,
+        room: Any,
     ) -> Any:
         """Adds to `part`, a line for each row up to the panel's last; returns the floor. The rest is room to work."""
         run, per = panel.shape[1] - GAP, REGISTER // panel.itemsize
@@ -127,18 +153,24 @@ def _panel(term: int, double: int) -> Callable[..., float]:
             one, two = math.ldexp(1.0, -half), math.ldexp(1.0, half - shift)
             factor = 2.0 ** (p * shift)
             floor += length * LOST * factor
+            vectors, pitch = (length + per - 1) // per, panel.strides[0]
             _pack(addresses[low:high], like, start, length, one, two, panel)
+            if term == PRODUCT:
+                _pack(addresses[centre : centre + 1], like, start, length, one, two, middle)
+                subtract_row(panel, pitch, vectors, middle, high - low, panel)
             for i in range(0, high, UPPER):
                 rows = upper
                 if low <= i and i + UPPER <= high:
                     rows = panel[i - low : i - low + UPPER]
                 else:
                     _pack(addresses[i : min(high, i + UPPER)], like, start, length, one, two, upper)
+                    if term == PRODUCT:
+                        subtract_row(upper, pitch, vectors, middle, min(UPPER, high - i), panel)
                 _rows_and_panel(
                     rows,
                     panel,
-                    panel.strides[0],
-                    (length + per - 1) // per,
+                    pitch,
+                    vectors,
                     max(0, i - low) // LOWER,
                     groups,
                     part[i],
@@ -158,18 +190,28 @@ def _whole(count: int, size: int) -> int:
 
 
 def panel_sums(
-    addresses: Indices, like: NDArray[np.float32], width: int, low: int, high: int, p: float, double: bool
+    addresses: Indices,
+    like: NDArray[np.float32],
+    width: int,
+    low: int,
+    high: int,
+    p: float,
+    double: bool,
+    centre: int | None = None,
 ) -> tuple[Floats, float]:
     """``sum |x_i - x_j|^p`` for i < j and j from `low` to `high`, (high, high - low), and the floor.
 
-    What stands at i >= j means nothing.
+    With a centre c, ``sum (x_i - x_c)(x_j - x_c)`` for i <= j. What stands below means nothing.
     """
     kind, run = (np.float64, RUN // 2) if double else (np.float32, RUN)
     panel, upper = aligned(_whole(high - low, LOWER), run + GAP, kind), aligned(UPPER, run + GAP, kind)
     panel[high - low :], upper[:] = 0.0, 0.0
+    middle = aligned(1, run + GAP, kind)
     part = np.zeros((_whole(high, UPPER), len(panel)))
-    term = int(4 * p)
-    floor = _panel(term, int(double))(addresses, like, width, low, high, p, panel, upper, part, np.zeros(SAMPLE + 1))
+    term, about = (int(4 * p), 0) if centre is None else (PRODUCT, centre)
+    floor = _panel(term, int(double))(
+        addresses, like, width, low, high, p, about, panel, upper, middle, part, np.zeros(SAMPLE + 1)
+    )
     return part[:high, : high - low], 0.0 if double else floor
 
 
@@ -198,17 +240,19 @@ class PairSums:
         A multiple of 1/4, at most `HIGHEST`.
     double : bool
         Whether differences and sums are float64. If not, sums are right to `relative_error`.
+    centre : int, optional
+        With it, products of the rows less this row take the place of powers of differences; p is 2 then.
 
     Attributes
     ----------
     total : array
-        The sums for i < j, n x n.
+        The sums for i < j, with a centre for i <= j, n x n.
     floor : float
         What the sums may have lost by underflow; 0 in float64.
     """
 
-    def __init__(self, n: int, p: float, *, double: bool) -> None:
-        self.p, self.double = p, double
+    def __init__(self, n: int, p: float, *, double: bool, centre: int | None = None) -> None:
+        self.p, self.double, self.centre = p, double, centre
         self.total = np.zeros((n, n))
         self.floor = 0.0
         self._panels = panels_of(n)
@@ -217,7 +261,7 @@ class PairSums:
         """Add a range of coordinates, by all threads."""
 
         def panel(low: int, high: int) -> float:
-            part, floor = panel_sums(addresses, like, width, low, high, self.p, self.double)
+            part, floor = panel_sums(addresses, like, width, low, high, self.p, self.double, self.centre)
             self.total[:high, low:high] += part
             return floor
 
@@ -225,12 +269,14 @@ class PairSums:
         self.floor += floors[0]
 
 
-def range_sums(addresses: Indices, like: NDArray[np.float32], width: int, p: float, double: bool) -> Floats:
-    """``sum |x_i - x_j|^p`` for i < j over one range, n x n in one run, and after them the floor: see `PairSums`."""
+def range_sums(
+    addresses: Indices, like: NDArray[np.float32], width: int, p: float, double: bool, centre: int | None = None
+) -> Floats:
+    """The sums of `PairSums` over one range, n x n in one run, and after them the floor."""
     n = addresses.size
     found, floor = np.zeros(n * n + 1), 0.0
     for low, high in panels_of(n):
-        part, floor = panel_sums(addresses, like, width, low, high, p, double)
+        part, floor = panel_sums(addresses, like, width, low, high, p, double, centre)
         found[:-1].reshape(n, n)[:high, low:high] = part
     found[-1] = floor
     return found

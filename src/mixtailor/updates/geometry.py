@@ -10,7 +10,6 @@ about the medoid are accumulated from the differences themselves: one more readi
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -19,7 +18,7 @@ from mixtailor._types import Flags, Floats, Integers
 from mixtailor.kernels.selection import distinct, median, medoid, products_about_medoid
 from mixtailor.updates.blocks import Beside, Blocks
 from mixtailor.updates.numbers import Numbers
-from mixtailor.updates.pairs import FEWEST, SCORED, Rough, has_panels, listed_sums, pair_sums
+from mixtailor.updates.pairs import FEWEST, SCORED, Rough, exact_lengths, has_panels, rough_lengths
 from mixtailor.updates.points import Point
 from mixtailor.updates.reader import Reader
 
@@ -110,8 +109,7 @@ class Basis:
             return
         p = missing[0]
         if len(missing) == 1 and self._has_panels(p, FEWEST):
-            sums = pair_sums(self.reader, p, double=True)[0]
-            self.learn(p, np.sqrt(sums) if p == 2.0 else sums ** (1.0 / p))
+            self.learn(p, exact_lengths(self.reader, p))
             return
         n, powers = self.n, np.array(missing)
 
@@ -126,20 +124,19 @@ class Basis:
         return self.n >= fewest and self.stored and has_panels(self.reader, p)
 
     def rough(self, p: float, *, scored: bool = False) -> Rough | None:
-        """The distances in a norm to a share of themselves, at half the cost; None where exact ones cost no more.
+        """The distances in a norm within bounds, at half the cost; None where exact ones cost no more.
 
         `scored` says that scores of the rows are all that is needed.
         """
         if p in self.lengths or not self._has_panels(p, SCORED if scored else FEWEST):
             return None
         if p not in self._rough:
-            refine = partial(listed_sums, self.reader, p=p)
-            self._rough[p] = Rough(*pair_sums(self.reader, p, double=False), p, refine)
+            self._rough[p] = rough_lengths(self.reader, p)
         found = self._rough[p]
         return found if found.usable else None
 
     def known_lengths(self) -> dict[float, Floats]:
-        """The distances that are known; some of them to a share of 2.2e-6."""
+        """The distances that are known, some of them roughly."""
         return {**{p: rough.lengths for p, rough in self._rough.items()}, **self.lengths}
 
     def _measure_beside(self, norms: Sequence[float]) -> None:

@@ -1,13 +1,14 @@
-r"""Distances between many float32 rows: in float32 with a bound, and exactly where a decision hangs on it.
+r"""Distances between many float32 rows: roughly, with a bound, and exactly where a decision hangs on it.
 
-Differences of float32 numbers, rounded to float32, have the accuracy of differences: the distance of each pair is
-right to a *share* of itself, `Rough.error`, whatever the rows are and wherever they lie. (A matrix product would be
-right to a share of the rows' lengths.) So every comparison of distances, or of sums of them, is either certain, or its
-pairs are formed again from float64 differences. On rows like gradients that is a handful of pairs, and float32 takes
-half the time.
+In l_2 they come from inner products about one of the rows, which takes half the arithmetic of differences. A square is
+then right to a share of :math:`(r_i + r_j)^2`, the squared lengths from that row, and rows that are near to each other
+may have no digits left. In other norms they come from differences, and each is right to a share of itself, wherever the
+rows lie. Either way a comparison of distances, or of sums of them, is certain, or its pairs are formed again from
+float64 differences. On rows like gradients that is a handful of pairs.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +18,7 @@ from mixtailor.kernels import panels
 from mixtailor.kernels.selection import by_neighbours
 from mixtailor.updates.reader import Reader
 
-__all__ = ["FEWEST", "SCORED", "Rough", "has_panels", "listed_sums", "pair_sums"]
+__all__ = ["FEWEST", "SCORED", "Rough", "exact_lengths", "has_panels", "listed_sums", "rough_lengths"]
 
 FEWEST = 100  # rows; with 50, rules that need exact distances besides were slower by a fifth
 SCORED = 50  # rows, for scores alone: these seldom need more, and at 50 cost a quarter less, while at 24 they do not
@@ -25,6 +26,10 @@ _ENTRIES = 1 << 21  # of a range, all rows together: what the last-level cache o
 _WIDE_ENTRIES = 1 << 22
 # Beyond this share of all pairs, all are formed again: a list of pairs costs several times as much, pair by pair.
 _SHARE = 1 / 16
+# A distance from float64 products that may be wrong by more is formed from differences: of rows that are ten times as
+# near to each other as to the centre.
+_EXACT = 1e-12
+_STRETCHES, _STRETCH = 4, 64  # coordinates from which a usual row is chosen
 
 Refine = Callable[[Integers, Integers], Floats]
 
@@ -44,8 +49,8 @@ def _ranges(reader: Reader, entries: int) -> list[tuple[int, int]]:
     return [(low, min(low + width, stop)) for low in range(start, stop, width)] or [(start, start)]
 
 
-def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]:
-    """Sums of p-th powers of the differences between all stored rows, n x n, and the floor below which one is unsound.
+def _pair_sums(reader: Reader, p: float, *, double: bool, centre: int | None = None) -> tuple[Floats, float]:
+    """`PairSums` between all stored rows, on both sides of the diagonal, and the floor below which one is unsound.
 
     A sum that float32 cannot hold is not finite, and neither are those of a row that is not.
     """
@@ -54,12 +59,12 @@ def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]
 
         def query(start: int, stop: int) -> Any:
             block = reader.block(start, stop)
-            return panels.range_sums(block.addresses, block.like, block.width, p, double)
+            return panels.range_sums(block.addresses, block.like, block.width, p, double, centre)
 
         found = reader.total(query, _ranges(reader, _ENTRIES), n * n)
         total, floor = found[:-1].reshape(n, n), float(found[-1])
     else:
-        sums = panels.PairSums(n, p, double=double)
+        sums = panels.PairSums(n, p, double=double, centre=centre)
 
         def add(start: int, stop: int) -> None:
             block = reader.block(start, stop)
@@ -69,8 +74,56 @@ def pair_sums(reader: Reader, p: float, *, double: bool) -> tuple[Floats, float]
         total, floor = reader.summed(sums.total), sums.floor
         if reader.group is not None:
             floor = float(reader.summed(np.array([floor]))[0])
-    upper = np.triu(total, 1)
-    return upper + upper.T, floor
+    both = np.triu(total, 1)
+    both += both.T
+    both.flat[:: n + 1] = 0.0 if centre is None else np.diag(total)
+    return both, floor
+
+
+def _usual_row(reader: Reader) -> int:
+    """A row among most others, from a few coordinates: the nearest to their medians.
+
+    Any row will do; about one that is far away, more pairs are formed again.
+    """
+    d = reader.storage.d
+    starts = [max(0, d * (2 * k + 1) // (2 * _STRETCHES) - _STRETCH // 2) for k in range(_STRETCHES)]
+    which = np.unique(np.concatenate([np.arange(start, min(start + _STRETCH, d)) for start in starts]))
+    found = reader.coordinates(which).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of rows that are not finite, which the reading reports
+        away = ((found - np.partition(found, len(found) // 2, axis=0)[len(found) // 2]) ** 2).sum(axis=1)
+    return int(np.nan_to_num(away, nan=np.inf).argmin())
+
+
+def exact_lengths(reader: Reader, p: float) -> Floats:
+    """The l_p distances between all stored rows, n x n, formed in float64."""
+    if p == 2.0:
+        found = _about_row(reader, double=True)
+        if found.usable and found.form(*np.nonzero(found.loose(_EXACT))):
+            return found.lengths
+    sums = _pair_sums(reader, p, double=True)[0]
+    return np.sqrt(sums) if p == 2.0 else np.asarray(sums ** (1.0 / p))
+
+
+def rough_lengths(reader: Reader, p: float) -> "Rough":
+    """The l_p distances between all stored rows, formed in float32."""
+    if p == 2.0:
+        return _about_row(reader, double=False)
+    total, floor = _pair_sums(reader, p, double=False)
+    return Rough(total, panels.relative_error(p), floor, p, partial(listed_sums, reader, p=p))
+
+
+def _about_row(reader: Reader, *, double: bool) -> "Rough":
+    """The distances from inner products about a usual row."""
+    products, floor = _pair_sums(reader, 2.0, double=double, centre=_usual_row(reader))
+    own = np.diag(products).copy()
+    with np.errstate(invalid="ignore", over="ignore"):
+        products *= -2.0
+        products += own[:, None]
+        products += own
+    products.flat[:: len(own) + 1] = 0.0
+    refine = partial(listed_sums, reader, p=2.0)
+    squares: Floats = np.maximum(products, 0.0, out=products)
+    return Rough(squares, panels.product_error(double), 4.0 * floor, 2.0, refine, reach=np.sqrt(own))
 
 
 def listed_sums(reader: Reader, first: Integers, second: Integers, p: float) -> Floats:
@@ -85,19 +138,34 @@ def listed_sums(reader: Reader, first: Integers, second: Integers, p: float) -> 
 
 @final
 class Rough:
-    r"""The l_p distances between rows, each right to a share `error` of itself, or exact.
+    r"""The l_p distances between rows, each known to lie between two bounds, or exact.
 
     With :math:`u = 2^{-24}`, a difference is rounded once, its p-th power p times at most, and 64 powers are added up
-    before float64 takes over: a sum is right to :math:`(64 + 2p) u`, and a distance to a p-th of that, which is 2.2e-6
-    for p = 2. (On rows like gradients it is 1e-8 to 1e-7.) Sums that float32 could not hold are formed again from the
+    before float64 takes over: a sum of them is right to :math:`(64 + 2p) u`. Squares from inner products are right to
+    :math:`68 u (r_i + r_j)^2`, or 1.8e-5 of a square whose rows are as far from the centre as from each other. (On rows
+    like gradients the errors are a hundredth of that.) Sums that float32 could not hold are formed again from the
     start, and so are those of rows that are equal, once for all rows that equal them.
 
-    It is made of the sums that `pair_sums` gives, and of what gives the sums of listed pairs in float64.
+    Parameters
+    ----------
+    total : array
+        Sums of p-th powers, n x n.
+    error : float
+        By which share of itself each may be wrong; with a reach, of the square of two rows' reach.
+    floor : float
+        What underflow may have cost.
+    p : float
+        The norm.
+    refine : callable
+        The sums of listed pairs, in float64.
+    reach : array, optional
+        The distances of the rows from the centre, for sums from inner products.
     """
 
-    def __init__(self, total: Floats, floor: float, p: float, refine: Refine) -> None:
-        self.p, self._refine, self.n = p, refine, len(total)
-        self.error = panels.relative_error(p) / p
+    def __init__(
+        self, total: Floats, error: float, floor: float, p: float, refine: Refine, *, reach: Floats | None = None
+    ) -> None:
+        self.p, self._refine, self.n, self._error, self._reach = p, refine, len(total), 1.01 * error, reach
         self.same = np.arange(self.n)  # for each row, the first row that equals it
         self.exact = np.eye(self.n, dtype=np.bool_)  # which distances were formed in float64
         with np.errstate(invalid="ignore", over="ignore"):
@@ -109,6 +177,36 @@ class Rough:
             self._find_equal(unsound & (total == 0.0))
             unsound &= self.same[:, None] != self.same
             self.usable = self.form(*np.nonzero(unsound))
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest that each distance can be."""
+        if self._reach is None:
+            share = np.where(self.exact, 0.0, self._error / self.p)
+            return self.lengths * (1.0 - share), self.lengths * (1.0 + share)
+        doubt = np.where(self.exact, 0.0, self._error * (self._reach[:, None] + self._reach) ** 2)
+        squares = self.lengths**2
+        return np.sqrt(np.maximum(squares - doubt, 0.0)), np.sqrt(squares + doubt)
+
+    def loose(self, share: float) -> Flags:
+        """Which pairs, once each, may be wrong by more than a share of their distance, if they are not exact."""
+        assert self._reach is not None
+        close = (self._reach[:, None] + self._reach) * (self._error / (2.0 * share)) ** 0.5 > self.lengths
+        return np.triu(close, 1)
+
+    def _scores_within(self, scores: Floats, neighbours: int, power: int) -> tuple[Floats, Floats]:
+        """The least and the largest that each score can be."""
+        if self._reach is None:
+            wrong = power * self._error / self.p * scores
+        elif power == 2:
+            # Of so many other rows none is farther from the centre than `near`. A row's nearest ones are then within
+            # its own reach and `near`, and their reach within twice its own and `near`.
+            near = np.sort(self._reach)[min(neighbours, self.n - 1)]
+            wrong = neighbours * self._error * (3.0 * self._reach + near) ** 2
+        else:
+            least, most = (by_neighbours(bound, neighbours, power)[1] for bound in self.bounds())
+            return least, most
+        wrong[self.exact.all(axis=1)] = 0.0
+        return scores - wrong, scores + wrong
 
     def _find_equal(self, zero: Flags) -> None:
         """Rows at distance zero: each is compared with the first such row, and what equals it has its distances."""
@@ -157,19 +255,17 @@ class Rough:
     def by_neighbours(self, neighbours: int, power: int, certain: int) -> tuple[Integers, Floats] | None:
         """As `kernels.selection.by_neighbours`; which rows come first, `certain` of them, is as exact scores say.
 
-        A score is a sum of the least distances, to a power, and so right to a share, too. The other scores, and the
-        order among the first, are right to that share. None where all pairs had to be formed again.
+        A score is a sum of the least distances, to a power, and so lies between those of the bounds. The other scores,
+        and the order among the first, are right to what these differ by. None where all pairs had to be formed again.
         """
-        share = 1.01 * power * self.error
         while True:
             order, scores = by_neighbours(self.lengths, neighbours, power)
-            wrong = np.where(self.exact.all(axis=1), 0.0, share) * scores
             chosen = np.zeros(self.n, np.bool_)
             chosen[order[:certain]] = True
             if chosen.all():
                 return order, scores
-            most, least = (scores + wrong)[chosen].max(), (scores - wrong)[~chosen].min()
-            doubtful = np.where(chosen, scores + wrong >= least, scores - wrong <= most)
+            least, most = self._scores_within(scores, neighbours, power)
+            doubtful = np.where(chosen, most >= least[~chosen].min(), least <= most[chosen].max())
             # Equal rows have equal scores, and the first of them comes first.
             rows = np.unique(self.same[doubtful])
             open_rows = rows[~self.exact[rows].all(axis=1)]
@@ -194,10 +290,10 @@ class Rough:
             ties = own == last
             missing = count - chosen.sum(axis=1, keepdims=True)
             chosen |= ties & (np.cumsum(ties, axis=1) <= missing)
-            share = np.where(self.exact, 0.0, 1.01 * self.error)
-            high = np.where(chosen, own * (1.0 + share), -np.inf).max(axis=1, keepdims=True)
-            low = np.where(chosen, np.inf, own * (1.0 - share)).min(axis=1, keepdims=True)
-            doubtful = np.where(chosen, own * (1.0 + share) >= low, own * (1.0 - share) <= high) & (own >= 0.0)
+            least, most = self.bounds()
+            high = np.where(chosen, most, -np.inf).max(axis=1, keepdims=True)
+            low = np.where(chosen, np.inf, least).min(axis=1, keepdims=True)
+            doubtful = np.where(chosen, most >= low, least <= high) & (own >= 0.0)
             # One row and those that equal it are no doubt: the first of them come first.
             lines, columns = np.nonzero(doubtful)
             names = self.same[columns]

@@ -355,7 +355,7 @@ class Updates:
 
         A score is the sum of a row's distances, to a power, to its nearest other rows. Which rows come first, `certain`
         of them, is as exact arithmetic says. Where rows are many and float32, the scores themselves, and the order of
-        the others, are right to a share of 5e-6.
+        the others, are right to a share of 2e-5 for rows like gradients.
         """
         rough = self._rough(p, scored=True)
         found = None if rough is None else rough.by_neighbours(neighbours, power, certain)
@@ -372,10 +372,11 @@ class Updates:
         return chosen
 
     def roughly_about_medoid(self) -> tuple[int, Floats, Floats] | None:
-        """As `about_medoid`, from distances that are right to a share of 2.2e-6; None where exact ones cost no more.
+        """As `about_medoid`, from float32 distances; None where exact ones cost no more.
 
-        Inner products about the medoid are then right to that share of the squares of the two rows' distances from it.
-        A far row would cost the products with it their digits, so that its distances are exact.
+        Inner products about the medoid are then right to a share of 4e-5 of the squares of the two rows' distances from
+        it, and to 1e-7 or so on rows like gradients. A far row would cost the products with it their digits, so that
+        its distances are exact.
         """
         rough = self._rough(2.0)
         if rough is None:

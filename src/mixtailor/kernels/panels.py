@@ -51,6 +51,7 @@ GAP = 16  # keeps the rows of a panel off the same cache sets
 # Rows a side of a block: 24 sums, 4 rows and 1 fit 32 registers, and 9, 3 and 1 fit 16.
 UPPER, LOWER = (GROUP, 6) if GROUP == 4 else (GROUP, GROUP)
 SAMPLE = 17  # rows whose differences give the size of a run
+EVERY_RUNS = 16  # after so many runs their size is measured again: a unit need not be the best one to be exact
 LOST = 2.0**-80  # of a power of the size, for each coordinate: what underflow may cost, with much to spare
 
 
@@ -145,7 +146,7 @@ def _panel(term: int, double: int) -> Callable[..., float]:
         shift, floor = 0, 0.0
         for start in range(0, width, run):
             length = min(run, width - start)
-            if not double and length >= DOUBLES:
+            if not double and length >= DOUBLES and start // run % EVERY_RUNS == 0:
                 for k in range(some.size):
                     some[k] = addresses[k * addresses.size // some.size] + start * like.itemsize
                 shift = usual_exponent(some, length // DOUBLES * DOUBLES, like, shift, room)

@@ -109,8 +109,9 @@ class History:
     def advance(self, workers: Sequence[str], means: Floats) -> None:
         """Keep new running means; of workers that did not take part, the old ones stay."""
         self.calls += 1
+        small: Any = np.clip(means, -_MOST, _MOST).astype(np.float32)
         for place, worker in enumerate(workers):
-            new: Floats = np.clip(means[:, place], -_MOST, _MOST).astype(np.float32)
+            new = small[:, place].copy()  # of its own, or it would keep those of all others in memory
             before = self.means.pop(worker, None)  # whoever came last stands last
             if before is not None:
                 last, now = before[-1].astype(np.float64), new[-1].astype(np.float64)
@@ -193,7 +194,7 @@ class Recall:
         self.history, self.workers, self.suspects = history, workers, suspects
         self._names: list[str] = []
         self._d, self._unit, self._persistence = 0, 1.0, 0.0
-        self._sketches = self._means = self._signs = self.copies = np.zeros(0)
+        self._moved = self._middle = self._sketches = self._signs = self.copies = np.zeros(0)
         self._weights: Floats | None = None
 
     def views(
@@ -203,27 +204,30 @@ class Recall:
         self.history.check_length(d)
         self._d = d
         self._names, self._sketches = [self.workers[row] for row in received], sketches
-        self._means = self.history.means_of(self._names)
         # Any common centre gives the same view: it is centred again. The result is not known yet, so the mean is taken.
-        now = sketches - sketches.mean(axis=0)
+        self._middle = sketches.mean(axis=0)
+        now = sketches - self._middle
         lengths = (now**2).sum(axis=1)
         self._unit = float(np.sqrt(median(lengths) or lengths.max())) or 1.0
         self._signs, self._persistence = self.history.signs(), self.history.persistence(self._names)
-        means = self._moved(now)
+        means = self.history.means_of(self._names)
+        known = self._persistence * means[-1]
+        means *= self.history.scales()
+        self._moved = means
+        self._add(now, known)
         self.copies = copies(now, mass)
         scales = len(self.history.decays)
-        steady, signed = means[:scales], means[scales : scales + len(_TOGETHER)]
-        rounds = self.history.effective_rounds(self._names)
-        pairs = [together(mean, count, mass) for mean, count in zip(signed, rounds, strict=True)]
-        return np.stack([view_of(now, mass), *(view_of(mean, mass) for mean in steady)]), np.stack(pairs)
+        rounds = np.array(self.history.effective_rounds(self._names))
+        steady = view_of(np.concatenate([now[None], means[:scales]]), mass)
+        return steady, together(means[scales : scales + len(_TOGETHER)], rounds, mass)
 
-    def _moved(self, deviations: Floats) -> Floats:
-        """The running means with this call's deviations."""
-        scales = self.history.scales()
+    def _add(self, deviations: Floats, known: Floats | float) -> None:
+        """Add deviations to the running means, to those with signs what was not `known` of them."""
+        scales, steady = self.history.scales(), len(self.history.decays)
         last = deviations / self._unit  # so that rounds count alike, however long their updates are
-        new = self._signs * (last - self._persistence * self._means[-1])
-        added = np.stack([*[deviations] * len(self.history.decays), *[new] * len(_TOGETHER), last])
-        return np.asarray(scales * self._means + (1.0 - scales) * added)
+        self._moved[:steady] += (1.0 - scales[:steady]) * deviations
+        self._moved[steady:-1] += (1.0 - scales[steady:-1]) * (self._signs * (last - known))
+        self._moved[-1] += (1.0 - scales[-1]) * last
 
     def decided(self, weights: Floats) -> None:
         """Note the weights of the result."""
@@ -234,4 +238,5 @@ class Recall:
         if self._weights is None:
             return
         self.history.d = self._d
-        self.history.advance(self._names, self._moved(self._sketches - self._weights @ self._sketches))
+        self._add(self._middle - self._weights @ self._sketches, 0.0)  # from the mean as the centre to the result
+        self.history.advance(self._names, self._moved)

@@ -6,7 +6,7 @@ from mixtailor._types import Floats
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.weighted import median_of, reach
 from mixtailor.rules._neighbours import median_distances
-from mixtailor.rules._spectra import largest_spread
+from mixtailor.rules._spectra import largest_spreads
 
 __all__ = ["copies", "effective_rounds", "embedded", "together", "view_of", "widest"]
 
@@ -16,12 +16,14 @@ _NEAR = 0.25
 # How much of its own length a worker loses in the view of who moves with whom. Chosen on digits, seeds 0 to 4. With 0.7
 # attacks that begin late are seen later; with 0.95 quiet copies get more than their share.
 _OWN = 0.85
+_WIDEST = 1000  # an exponent whose power of two is a number, and so is that power's inverse
 
 
 def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
     """Inner products about the mean, with the median squared length as the unit, and nobody quieter than that.
 
-    With a mass for each worker, mean and median are by mass.
+    With a mass for each worker, mean and median are by mass. Several views are made at once, (..., n, size) to
+    (..., n, n).
 
     A diagonal entry below the median is raised to it, as if noise of its own had been added to that worker. Otherwise a
     few identical updates close to the mean would have the least spread of all subsets, and take all the weight.
@@ -35,20 +37,21 @@ def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
            [ 0. ,  0. , -0.4,  1. ]])
     """
     # By a power of two, which rounds nothing: the squares of 1e200 would overflow, and those of 1e-200 vanish.
-    _, exponent = np.frexp(np.abs(sketches).max(initial=0.0))
-    small = np.ldexp(sketches, -exponent)
-    centred = small - (small.mean(axis=0) if mass is None else mass @ small / mass.sum())
-    products: Floats = centred @ centred.T
-    unit = median(np.diag(products)) if mass is None else median_of(np.diag(products), mass)
-    if unit <= 0.0:  # half of the workers are at the mean: those that are not stand out without limit
-        unit = float(np.diag(products).max()) or 1.0
-    products /= unit
-    quiet = np.maximum(0.0, 1.0 - np.diag(products))
-    products[np.diag_indices(len(products))] += quiet
+    _, exponent = np.frexp(np.abs(sketches).max(axis=(-2, -1), initial=0.0))
+    small = sketches * np.ldexp(1.0, -np.clip(exponent, -_WIDEST, _WIDEST))[..., None, None]
+    small -= small.mean(axis=-2, keepdims=True) if mass is None else (mass @ small / mass.sum())[..., None, :]
+    products: Floats = small @ small.swapaxes(-1, -2)
+    diagonal = np.einsum("...ii->...i", products)
+    lengths = diagonal.reshape(-1, products.shape[-1])
+    units = [median(own) if mass is None else median_of(own, mass) for own in lengths]
+    # Where half of the workers are at the mean, those that are not stand out without limit.
+    unit = np.array([u if u > 0.0 else own.max() or 1.0 for u, own in zip(units, lengths, strict=True)])
+    products /= unit.reshape(products.shape[:-2])[..., None, None]
+    diagonal += np.maximum(0.0, 1.0 - diagonal)
     return products
 
 
-def together(signed: Floats, rounds: float, mass: Floats | None = None) -> Floats:
+def together(signed: Floats, rounds: float | Floats, mass: Floats | None = None) -> Floats:
     """The view of who moves with whom, from running means with random signs of what is new in the deviations.
 
     Signs that are drawn for each round and each number of a sketch make the inner products of two such means those of
@@ -67,7 +70,8 @@ def together(signed: Floats, rounds: float, mass: Floats | None = None) -> Float
            [-0.5, -0.5, -0.4,  0.6]])
     """
     view = view_of(signed, mass)
-    view[np.diag_indices(len(view))] -= _OWN * (1.0 - 1.0 / rounds)
+    diagonal = np.einsum("...ii->...i", view)
+    diagonal -= (_OWN * (1.0 - 1.0 / np.asarray(rounds)))[..., None]
     return view
 
 
@@ -96,7 +100,7 @@ def widest(views: Floats, mass: Floats | None = None) -> Floats:
     True
     """
     mass = np.ones(views.shape[-1]) if mass is None else mass
-    spreads = [largest_spread(view, mass).eigenvalue for view in views]
+    spreads = largest_spreads(views, mass)
     found: Floats = views[int(np.argmax(spreads))]
     return found
 

@@ -16,6 +16,7 @@ __all__ = [
     "filtered_each",
     "largest_eigenvalue",
     "largest_spread",
+    "largest_spreads",
     "products_about_medoid",
 ]
 
@@ -62,6 +63,14 @@ def largest_spread(products: Floats, weights: Floats, start: Floats | None = Non
     direction = root * vector
     projections = products @ (direction - share * direction.sum())
     return Spread(eigenvalue, projections, float(share @ projections), vector)
+
+
+def largest_spreads(views: Floats, weights: Floats) -> Floats:
+    """The eigenvalues of `largest_spread` for several matrices of inner products, V x n x n."""
+    if len(weights) >= _LANCZOS_FROM:
+        return np.array([largest_spread(view, weights).eigenvalue for view in views])
+    share = weights / weights.sum()
+    return _centred_tops(views, share, np.sqrt(share))[0]
 
 
 class Filtered(NamedTuple):
@@ -136,10 +145,8 @@ def _widest(
     if groups.shape[-1] < _LANCZOS_FROM and len(live) * groups.shape[1] > 1:
         views = groups[live]
         share = weights / weights.sum(axis=1, keepdims=True)
-        root, shares = np.sqrt(share), share[:, None, :, None]
-        mixed = views @ shares
-        centred = views - mixed - mixed.swapaxes(-1, -2) + shares.swapaxes(-1, -2) @ mixed
-        values, vectors = _tops(centred * (root[:, :, None] * root[:, None, :])[:, None])
+        root = np.sqrt(share)
+        values, vectors = _centred_tops(views, share[:, None], root[:, None])
         sizes = values / units
         rows, chosen = np.arange(len(live)), sizes.argmax(axis=1)
         direction = root * vectors[rows, chosen]
@@ -166,6 +173,14 @@ def largest_eigenvalue(matrix: Floats) -> float:
         with contextlib.suppress(ArpackNoConvergence):
             return float(eigsh(matrix, k=1, which="LA", v0=begin, return_eigenvectors=False)[-1])
     return float(np.linalg.eigvalsh(matrix)[-1])
+
+
+def _centred_tops(products: Floats, share: Floats, root: Floats) -> tuple[Floats, Floats]:
+    """The tops of weighted covariances, from inner products: shares of the weight, and their roots, (..., n)."""
+    shares = share[..., None]
+    mixed = products @ shares
+    centred = products - mixed - mixed.swapaxes(-1, -2) + shares.swapaxes(-1, -2) @ mixed
+    return _tops(centred * (root[..., :, None] * root[..., None, :]))
 
 
 def _tops(matrices: Floats) -> tuple[Floats, Floats]:

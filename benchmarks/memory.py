@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import t
 
 from benchmarks.memory_attacks import ATTACKS as LISTED
+from benchmarks.memory_attacks import TRYING
 from benchmarks.memory_baselines import ByzantineSGD, CenteredClipping, Safeguard
 from benchmarks.memory_found import FOUND
 from mixtailor.memory.views import effective_rounds
@@ -200,30 +202,16 @@ class Remembering:
         return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
 
     def __call__(self, rows: Array, round: int) -> Array:
-        factors = clip_factors(rows)
-        rows = rows * factors.astype(np.float32)
-        sketches = self.sketch(rows)
-        now = sketches - sketches.mean(2, keepdims=True)
-        views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
-        wide = widest(views)
-        unit = np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
+        rows, sketches, now, factors = self._clipped(rows)
+        unit = self._unit(now)
         signs = self.random.choice(np.float32([-1.0, 1.0]), self.size)
         before = self.persistence() * self.last
-        pairs = [
-            together(a * self.signed[a] + (1 - a) * signs * (now / unit - before), effective_rounds(a, round + 1))
-            for a in self.pairs
-        ]
-        long = view_of(sketches * np.minimum(2.0, 1.0 / np.maximum(factors, 1e-300)).astype(np.float32))
-        views = np.concatenate([views, pairs, long[None]])
+        views, wide = self._views(sketches, now, factors, signs * (now / unit - before), round)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
-            if here.any() and name == "filter":
-                weights[here] = view_filter(views[:, here], self.f)
-            elif here.any():
-                weights[here] = (
-                    distance_filter(wide[here]) if name == "distance" else nearest_median(wide[here], self.f)
-                )
+            if here.any():
+                weights[here] = self._decided(name, views[:, here], wide[here])
         weights = weights / copies(now)
         weights /= weights.sum(-1, keepdims=True)
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
@@ -238,6 +226,62 @@ class Remembering:
             self.persisting = 0.95 * (0.0 if self.persisting is None else self.persisting) + 0.05 * found
         self.last = deviations
         return combined(weights, rows)
+
+    def tried(self, rows: Array, round: int, patient: Array | None = None) -> Array:
+        """The expected results of candidates (C, S, n, d), over the draw; nothing is learnt.
+
+        For an attacker who knows what is remembered and both rules, but neither the draw nor this round's signs. With
+        `patient`, the Byzantine workers (S, b), as if these had always deviated as they do now.
+        """
+        rows, sketches, now, factors = self._clipped(rows)
+        signs = np.random.default_rng(round).choice(np.float32([-1.0, 1.0]), self.size)
+        last = now / self._unit(now)
+        kept: Any = self.persistence() * self.last
+        means, signed = dict(self.means), dict(self.signed)
+        if patient is not None and round:
+            shape, places = now.shape, (slice(None), np.arange(now.shape[1])[:, None], patient)
+            for a in self.decays:
+                means[a] = np.broadcast_to(means[a], shape).copy()
+                means[a][places] = now[places]
+            kept = np.broadcast_to(kept, shape).copy()
+            kept[places] = (self.persistence() * last)[places]
+            for a in self.pairs:
+                signed[a] = np.broadcast_to(signed[a], shape).copy()
+                signed[a][places] = (np.sqrt((1 - a) / (1 + a)) * signs * (last - kept))[places]
+        held, self.means, held_signed, self.signed = self.means, means, self.signed, signed
+        views, wide = self._views(sketches, now, factors, signs * (last - kept), round)
+        self.means, self.signed = held, held_signed
+        found, count = 0.0, copies(now)
+        for name in set(self.pool):
+            flat = self._decided(
+                name, views.reshape(len(views), -1, *views.shape[3:]), wide.reshape(-1, *wide.shape[2:])
+            )
+            weights = flat.reshape(count.shape) / count
+            weights /= weights.sum(-1, keepdims=True)
+            found = found + self.pool.count(name) / len(self.pool) * combined(weights, rows)
+        return np.asarray(found)
+
+    def _clipped(self, rows: Array) -> tuple[Array, Array, Array, Array]:
+        factors = clip_factors(rows)
+        rows = rows * factors.astype(np.float32)
+        sketches = self.sketch(rows)
+        return rows, sketches, sketches - sketches.mean(2, keepdims=True), factors
+
+    def _unit(self, now: Array) -> Array:
+        return np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
+
+    def _views(self, sketches: Array, now: Array, factors: Array, new: Array, round: int) -> tuple[Array, Array]:
+        """All views, (V, A, S, n, n), and the widest of those of this round and of the running means."""
+        views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
+        wide = widest(views)
+        pairs = [together(a * self.signed[a] + (1 - a) * new, effective_rounds(a, round + 1)) for a in self.pairs]
+        long = view_of(sketches * np.minimum(2.0, 1.0 / np.maximum(factors, 1e-300)).astype(np.float32))
+        return np.concatenate([views, pairs, long[None]]), wide
+
+    def _decided(self, name: str, views: Array, wide: Array) -> Array:
+        if name == "filter":
+            return view_filter(views, self.f)
+        return distance_filter(wide) if name == "distance" else nearest_median(wide, self.f)
 
     def persistence(self) -> Any:
         """As `mixtailor.memory.history.History.persistence`, for many trainings."""
@@ -333,6 +377,8 @@ class Trainings:
                 updates = momenta.copy()
             for place, attack in enumerate(self.attacks):
                 rows = updates[place][places, honest]
+                if hasattr(recipe, "tried"):
+                    states[place]["tried"] = partial(self._tried, recipe, updates[place], byzantine, round)
                 sent = attack(rows, self.b, round, self.rounds, states[place], attacker)
                 updates[place][places, byzantine] = sent
             if recipe is None:
@@ -349,6 +395,14 @@ class Trainings:
             if round >= self.rounds - 40 and (self.rounds - 1 - round) % 10 == 0:
                 found.append((self._scores(weights, self.tested[None, None])[1].argmax(-1) == self.truth).mean(-1))
         return 100.0 * np.mean(found, 0)
+
+    def _tried(self, recipe: Any, updates: Array, byzantine: Array, round: int, sent: Array, patient: bool) -> Array:
+        """What the recipe would make of candidates (C, S, b, d), for the only attack of these trainings."""
+        if len(self.attacks) > 1:
+            raise ValueError("An attack that tries its updates on the memory needs trainings of its own: it alone.")
+        rows = np.repeat(updates[None], len(sent), 0)
+        rows[:, np.arange(len(updates))[:, None], byzantine] = sent
+        return np.asarray(recipe.tried(rows, round, byzantine if patient else None))
 
     def _cast(self, streams: Sequence[np.random.Generator]) -> tuple[Array, Array]:
         byzantine = [sorted(stream.choice(self.n, self.b, replace=False).tolist()) for stream in streams]
@@ -482,8 +536,13 @@ def _rounded(value: Any) -> Any:
 
 def _accuracies(name: str, attacks: Sequence[str], seeds: range, options: argparse.Namespace) -> Array:
     """Of a recipe with an empty memory, (A, S)."""
-    trainings = Trainings(options.data, [ATTACKS[attack] for attack in attacks], seeds, options)
-    return trainings.run(recipes(options.f, trainings.d)[name])
+    alone = [attack for attack in attacks if attack in TRYING]
+    together = [attack for attack in attacks if attack not in TRYING]
+    found = {}
+    for those in ([together] if together else []) + [[attack] for attack in alone]:
+        trainings = Trainings(options.data, [{**ATTACKS, **TRYING}[attack] for attack in those], seeds, options)
+        found |= dict(zip(those, trainings.run(recipes(options.f, trainings.d)[name]), strict=True))
+    return np.array([found[attack] for attack in attacks])
 
 
 def _compared(ours: Array, theirs: Array, attacks: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ATTACKS", "Attack", "running_mean"]
+__all__ = ["ATTACKS", "TRYING", "Attack", "running_mean"]
 
 Array = np.ndarray[Any, Any]
 Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]
@@ -355,6 +355,35 @@ def _resonant(honest: Array, state: dict[str, Any], against: float, kept: int) -
     return _unit(_unit(push) - against * _unit(mean)), deviations
 
 
+def trying(patient: bool, curvature: bool) -> Attack:
+    """The most harmful of some pushes, by trying each on the server's memory and both of its rules.
+
+    The attacker knows all that the server remembers, but neither the draw nor this round's secret signs. Harm is how
+    far the expected result moves against the running mean of the honest updates, or along the curvature times the
+    velocity. A patient attacker chooses what would harm most if it were sent in every round, another what harms most
+    now.
+    """
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        push, deviations = _resonant(honest, state, 0.3, 50)
+        aim = push if curvature else -_unit(running_mean(honest, state, 0.9))
+        mean, reach = honest.mean(1)[:, None], _reach(honest)[:, None, None]
+        drawn = random.normal(size=(len(honest), b, honest.shape[1])) / np.sqrt(honest.shape[1])
+        noise = np.einsum("sbh,shd->sbd", drawn.astype(np.float32), deviations)
+        pushes = [aim[:, None], -np.sign(running_mean(honest, state, 0.9))[:, None] * honest.std(1)[:, None] / reach]
+        sizes = (0.3, 0.6, 1.0, 1.5, 2.2)
+        sent = np.stack(
+            [mean + noise]
+            + [mean + size * reach * way + share * noise for way in pushes for size in sizes for share in (0.6, 1.1)]
+        ).astype(np.float32)
+        if "tried" not in state:
+            return np.asarray(sent[-1])
+        harm = np.einsum("csd,sd->cs", state["tried"](sent, patient) - mean[:, 0], aim)
+        return np.asarray(sent[harm.argmax(0), np.arange(len(honest))])
+
+    return attack
+
+
 def _unit(rows: Array) -> Array:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30))
 
@@ -423,4 +452,12 @@ ATTACKS: dict[str, Attack] = {
     "smooth resonance 0.8": resonance(0.8, 1.0, 0.3, smooth=0.9),
     "smooth resonance 1.6": resonance(1.6, 1.8, 0.5, smooth=0.9),
     "smooth unrelated resonance 1.3": unrelated_resonance(1.3, 1.5, 0.3, smooth=1.0),
+}
+
+# Attacks that try their updates on the server's memory, each in trainings of its own. They are not among all attacks.
+TRYING: dict[str, Attack] = {
+    "tries against the mean": trying(False, False),
+    "tries along the curvature": trying(False, True),
+    "tries patiently against the mean": trying(True, False),
+    "tries patiently along the curvature": trying(True, True),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixtailor._checks import MissingPackageError, listing, plural
-from mixtailor.cli._output import complain, console, say, show_json, table
+from mixtailor.cli._output import complain, console, say, show_json, spread, table
 
 if TYPE_CHECKING:
     from mixtailor.experiments import Experiment, Finished, Results
@@ -195,7 +195,8 @@ def show_results(results: "Results") -> None:
             interval = f"{case.low:.1f}–{case.high:.1f}" if case.seeds > 1 else ""  # one seed says nothing of others
             rows.append([case.rule, *shown, f"{case.accuracy:.1f}", interval])
         columns = ["rule", *group.attacks, "worst", "95 %"]
-        console().print(table(columns, rows, right=columns[1:], title=group.title))
+        for part in spread(columns, rows, ends=2, right=columns[1:], title=group.title):
+            console().print(part)
     show_paper(results)
 
 

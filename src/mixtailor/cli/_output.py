@@ -127,7 +127,7 @@ def spread(
 def _heading(columns: Sequence[str], rows: Sequence[Sequence[str]], place: int) -> str:
     """A heading may wrap where the cells below it do not."""
     widest = max((len(row[place]) for row in rows), default=0)
-    return _wrapped(columns[place], widest) if 0 < place and widest <= _WHOLE else columns[place]
+    return _wrapped(columns[place], widest) if place and widest <= _WHOLE else columns[place]
 
 
 def table(

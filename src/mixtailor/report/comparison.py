@@ -42,7 +42,7 @@ _GIVEN = ("rule", "attack", "data", "model", "partition", "seed", "n", "f", "obj
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison came to. Printed, it is its table, with what the numbers are and where to look further.
+    """The results of a comparison. Printed, it is a table, with what the numbers are and where to look further.
 
     Attributes
     ----------

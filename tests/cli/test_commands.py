@@ -1,5 +1,6 @@
 """Commands as a user meets them: help, tables, JSON, exit codes."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,7 +9,8 @@ import sys
 
 import pytest
 
-from mixtailor.cli import _app, _output, main
+from mixtailor.cli import _app, _output, _training, main
+from mixtailor.experiments import WorstCase
 from mixtailor.mixing import AuditTrail
 from mixtailor.mixing.registry import own_rules
 
@@ -52,6 +54,13 @@ def test_a_table_that_does_not_fit_is_printed_in_parts(width, monkeypatch, capsy
         assert name in text
     for number in set(cells[1:6]) - {"12.3"}:
         assert text.count(number) == 1
+
+
+def test_one_seed_has_no_interval():
+    """The bootstrap of one seed would say 84.4 to 84.4, as if the number were certain."""
+    case = WorstCase("krum", "alie", 84.4, 84.4, 84.4, 1)
+    assert _training.interval(case) == ""
+    assert _training.interval(dataclasses.replace(case, low=80.0, high=90.0, seeds=3)) == "80.0–90.0"
 
 
 def test_rules_as_json(capsys):

@@ -195,14 +195,17 @@ def signature(
 
 
 def breakable(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
-    """On a phone, mixtailor.engines.distributed breaks after a dot and not within a word."""
+    """On a phone, mixtailor.engines.distributed and published_krum_coefficient break between their words."""
 
     def dots(found: "re.Match[str]") -> str:
-        return found[0].replace(".", ".<wbr>")
+        return re.sub(r"(?<=[._])(?=\w)", "<wbr>", found[0])
 
     if "body" in context:
         names = r'(?<=<h1>)[\w.]+|(?<=descclassname"><span class="pre">)[\w.]+'
         context["body"] = re.sub(names, dots, context["body"])
+    for page in (context.get("next"), context.get("prev")):
+        if page:
+            page["title"] = re.sub(r"^\w+(?:[._]\w+)+$", dots, page["title"])
 
 
 def finished(app: Any, error: Exception | None) -> None:
@@ -240,7 +243,7 @@ def display(writer: Any, node: Any) -> None:
 
 def pieces(tex: str) -> list[str]:
     """The parts of a formula between wide spaces, which a phone shows below each other."""
-    marks = r"\\qquad|\\quad(?=\s*\\text\{subject)|\\left(?![a-z])|\\right(?![a-z])|\\begin|\\end|\\?[{}]"
+    marks = r"\\qquad|\\quad(?![a-z])|\\left(?![a-z])|\\right(?![a-z])|\\begin|\\end|\\?[{}]"
     found, depth = [""], 0
     for token in re.split(f"({marks})", tex):
         depth += (token in ("{", r"\left", r"\begin")) - (token in ("}", r"\right", r"\end"))

@@ -152,6 +152,17 @@ def test_pages_of_the_site_link_out_of_docs_and_show_formulas():
     assert conf.formulas("```python\n>>> 1\n1\n\n```\n") == "```python\n>>> 1\n1\n```\n"
 
 
+def test_long_formulas_and_names_break_on_a_phone():
+    """A formula at its wide spaces outside of brackets; a name after its dots and underscores."""
+    conf = _loaded("conf")
+    assert conf.pieces(r"a \quad b, \qquad \text{if \quad c}") == ["a ", " b, ", r" \text{if \quad c}"]
+    context = {"next": {"title": "mixtailor.engines"}, "prev": {"title": "krum_beta"}, "body": "<h1>a.b</h1>"}
+    conf.breakable(None, "", "", context, None)
+    assert context["next"]["title"] == "mixtailor.<wbr>engines"
+    assert context["prev"]["title"] == "krum_<wbr>beta"
+    assert context["body"] == "<h1>a.<wbr>b</h1>"
+
+
 def test_percent_signs_stay_with_their_numbers_in_tables():
     conf = _loaded("conf")
     assert conf.units("90 % here\n| a | 90 % |\n") == "90 % here\n| a | 90\N{NO-BREAK SPACE}% |\n"

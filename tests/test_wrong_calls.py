@@ -7,7 +7,7 @@ from torch import nn
 
 import mixtailor as mt
 from mixtailor.attacks import Tailored
-from mixtailor.simulation import Dataset, Settings, Simulation, as_dataset, synthetic
+from mixtailor.simulation import Dataset, Settings, Simulation, as_dataset, dirichlet, synthetic
 
 SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, evaluate_every=1)
 
@@ -55,6 +55,8 @@ SETTINGS = Settings(n=9, byzantine=2, rounds=2, batch=4, learning_rate=0.1, eval
             lambda: Simulation(synthetic(), "logistic", mt.Comed(), settings=SETTINGS, partition="dirichlet"),
             "dirichlet(alpha=0.3)",
         ),
+        (lambda: dirichlet(0.3), "Write dirichlet(alpha=0.3)."),
+        (lambda: mt.compare("krum", folder="runs"), "Write out=..., and name=..."),
         (lambda: as_dataset(np.eye(3)), "a tuple (inputs, labels)"),
         (
             lambda: Simulation((np.eye(60), np.linspace(0, 1, 60)), nn.Linear(60, 3), mt.Comed()).run(),

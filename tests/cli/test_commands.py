@@ -1,5 +1,6 @@
 """Commands as a user meets them: help, tables, JSON, exit codes."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,7 +9,8 @@ import sys
 
 import pytest
 
-from mixtailor.cli import _app, main
+from mixtailor.cli import _app, _output, _training, main
+from mixtailor.experiments import WorstCase
 from mixtailor.mixing import AuditTrail
 from mixtailor.mixing.registry import own_rules
 
@@ -31,6 +33,34 @@ def test_tables_fit_the_terminal(width, capsys, monkeypatch):
     tables = [line for line in lines if not line.startswith("kappa:")]
     assert max(map(len, tables)) <= int(width)
     assert set(own_rules()) <= {line.split()[0] for line in tables if line.split()}
+
+
+@pytest.mark.parametrize("width", [72, 80, 200])
+def test_a_table_that_does_not_fit_is_printed_in_parts(width, monkeypatch, capsys):
+    """No name and no number loses its end, and the worst case is in each part."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    attacks = ["tailored", "mine.py:Opposite", "ten times", "package.module:Other", "ALIE 1.5"]
+    names = ["rule", *attacks, "worst", "95 %"]
+    cells = ["nnm >> mine.py:Nearest(p=3)", "44.1", "43.5", "45.5", "12.3", "41.8", "12.3", "10.8–13.3"]
+    for part in _output.spread(names, [cells], ends=2, right=names[1:], title="own"):
+        _output.console().print(part)
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    parts = text.count("own")
+    assert max(map(len, lines)) <= width and "…" not in text
+    assert (parts == 1) == (width == 200)
+    assert text.count(cells[0]) == text.count("10.8–13.3") == parts
+    for name in [part for attack in attacks for part in attack.replace(":", ": ").split()]:
+        assert name in text
+    for number in set(cells[1:6]) - {"12.3"}:
+        assert text.count(number) == 1
+
+
+def test_one_seed_has_no_interval():
+    """The bootstrap of one seed would say 84.4 to 84.4, as if the number were certain."""
+    case = WorstCase("krum", "alie", 84.4, 84.4, 84.4, 1)
+    assert _training.interval(case) == ""
+    assert _training.interval(dataclasses.replace(case, low=80.0, high=90.0, seeds=3)) == "80.0–90.0"
 
 
 def test_rules_as_json(capsys):

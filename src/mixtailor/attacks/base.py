@@ -317,7 +317,7 @@ class Linear(Attack):
 
     @abstractmethod
     def size(self, scene: Scene, line: Line) -> float:
-        """Where on the line the attack's own definition puts the rows."""
+        """Where on the line the attack's own definition puts the updates."""
 
     def points(self, scene: Scene) -> Sequence[Point]:
         line = self.line(scene)

@@ -36,8 +36,9 @@ _LINE = "P3"
 class PoolAttack(Attack):
     r"""Updates that minimise the best result of all rules of a pool, found by a search.
 
-    .. math:: P_1: \quad \min_{b_1, \ldots, b_f} \max_m \; R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)^\top
-        \frac1n \sum_{i=1}^n V_i \quad \text{subject to} \quad \lVert b_i - b_j \rVert \ge \epsilon
+    .. math:: P_1: \; \min_{b_1, \ldots, b_f} \max_m \; \langle U_m, \tfrac1n \sum_{i=1}^n V_i \rangle,
+        \quad U_m = R_m(b_1, \ldots, b_f, V_{f+1}, \ldots, V_n)
+        \quad \text{subject to} \; \lVert b_i - b_j \rVert \ge \epsilon
 
     Below zero, every rule of the pool ascends: no draw helps. The distance between the updates is what a filter against
     similar updates requires. P2 is the same problem with the maximum as a variable of its own. P3 leaves the filter out

@@ -17,13 +17,12 @@ __all__ = ["Schedule"]
 class Schedule(Wrapping):
     r"""Another attack in some rounds, and exactly the honest mean in all others.
 
-    .. math:: b^t = \begin{cases} \mu & t < \mathrm{start} \text{ or } t \ge \mathrm{start} + \mathrm{length} \\
-        \mu + (a^t - \mu) & \text{in even spells of flip rounds} \\ \mu - (a^t - \mu) & \text{in odd spells}
-        \end{cases}
+    .. math:: b^t = \begin{cases} \mu + (a^t - \mu) & \text{in even spells} \\
+        \mu - (a^t - \mu) & \text{in odd spells} \\ \mu & \text{before and after} \end{cases}
 
-    with the inner attack's updates :math:`a^t`. ``Schedule(attack, start=200)`` sends the honest mean for 200 rounds
-    first (a *sleeper*). ``Schedule(Tailored(1e4), start=240, length=1)`` attacks in a single round (a *strike*).
-    ``Schedule(ALIE(z=0.5), flip=10)`` alternates its sign, so that it cancels in running means.
+    with the inner attack's updates :math:`a^t`; a spell has `flip` rounds. ``Schedule(attack, start=200)`` sends the
+    honest mean for 200 rounds first (a *sleeper*). ``Schedule(Tailored(1e4), start=240, length=1)`` attacks in a single
+    round (a *strike*). ``Schedule(ALIE(z=0.5), flip=10)`` alternates its sign, so that it cancels in running means.
 
     Parameters
     ----------

@@ -18,9 +18,11 @@ from rich.table import Table
 
 from mixtailor._checks import shown
 
-__all__ = ["Json", "after_writing", "complain", "console", "escape", "say", "show_json", "status", "table"]
+__all__ = ["Json", "after_writing", "complain", "console", "escape", "say", "show_json", "spread", "status", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+_WHOLE = 14  # cells up to this length are numbers or short names, and never wrap
 
 
 class _Console(Console):
@@ -96,7 +98,36 @@ def _finite(value: Any) -> Any:
 
 
 def _wrapped(heading: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(heading, max(width, 8), break_long_words=False)) or heading
+    """A heading in lines: broken at spaces, and after the colon of ``mine.py:Name``."""
+    words = re.sub(r":(?=\S)", ":\0 ", heading)
+    lines = textwrap.wrap(words, max(width, 8), break_long_words=False)
+    return "\n".join(lines).replace("\0 ", "").replace("\0", "") or heading
+
+
+def spread(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, ends: int, right: Sequence[str] = (), title: str = ""
+) -> Iterator[Table]:
+    """A table; or, where its columns do not fit the terminal, several with the same first and last `ends` columns."""
+    last = len(columns) - ends
+    widths = [
+        3 + max([len(row[place]) for row in rows] + [len(line) for line in _heading(columns, rows, place).splitlines()])
+        for place in range(len(columns))
+    ]
+    room = console().width - widths[0] - sum(widths[last:])
+    parts: list[list[int]] = [[]]
+    for place in range(1, last):
+        if parts[-1] and sum(widths[k] for k in [*parts[-1], place]) > room:
+            parts.append([])
+        parts[-1].append(place)
+    for part in parts:
+        kept = [0, *part, *range(last, len(columns))]
+        yield table([columns[k] for k in kept], [[row[k] for k in kept] for row in rows], right=right, title=title)
+
+
+def _heading(columns: Sequence[str], rows: Sequence[Sequence[str]], place: int) -> str:
+    """A heading may wrap where the cells below it do not."""
+    widest = max((len(row[place]) for row in rows), default=0)
+    return _wrapped(columns[place], widest) if place and widest <= _WHOLE else columns[place]
 
 
 def table(
@@ -106,10 +137,13 @@ def table(
     made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for place, name in enumerate(columns):
         widest = max((len(row[place]) for row in rows), default=0)
-        whole = widest <= (44 if place == 0 else 14)
-        # A heading may wrap where the cells below it do not.
-        heading = name if place == 0 or not whole else _wrapped(name, widest)
-        made.add_column(heading, justify="right" if name in right else "left", no_wrap=whole)
+        whole = widest <= (44 if place == 0 else _WHOLE)
+        made.add_column(
+            _heading(columns, rows, place),
+            justify="right" if name in right else "left",
+            no_wrap=whole,
+            overflow="fold",  # on a terminal narrower than one column needs: nothing is cut off
+        )
     for row in rows:
         made.add_row(*(escape(_plain(cell)) for cell in row))
     return made

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixtailor._checks import MissingPackageError, listing, plural
-from mixtailor.cli._output import complain, console, say, show_json, table
+from mixtailor.cli._output import complain, console, say, show_json, spread, table
 
 if TYPE_CHECKING:
-    from mixtailor.experiments import Experiment, Finished, Results
+    from mixtailor.experiments import Experiment, Finished, Results, WorstCase
     from mixtailor.simulation.recorded_states import Recording
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "States",
     "Tracker",
     "carry_out",
+    "interval",
     "needed",
     "seeds_of",
 ]
@@ -188,15 +189,22 @@ def show_results(results: "Results") -> None:
     from mixtailor.experiments.worst import groups, worst_cases
 
     for group in groups(results):
+        cases = worst_cases(group)
+        ends = ["worst", "95 %"] if any(map(interval, cases)) else ["worst"]
         rows = []
-        for case in worst_cases(group):
+        for case in cases:
             means = [group.mean(case.rule, attack) for attack in group.attacks]
             shown = ["" if mean is None else f"{mean:.1f}" for mean in means]
-            interval = f"{case.low:.1f}–{case.high:.1f}" if case.seeds > 1 else ""  # one seed says nothing of others
-            rows.append([case.rule, *shown, f"{case.accuracy:.1f}", interval])
-        columns = ["rule", *group.attacks, "worst", "95 %"]
-        console().print(table(columns, rows, right=columns[1:], title=group.title))
+            rows.append([case.rule, *shown, f"{case.accuracy:.1f}", interval(case)][: 1 + len(shown) + len(ends)])
+        columns = ["rule", *group.attacks, *ends]
+        for part in spread(columns, rows, ends=len(ends), right=columns[1:], title=group.title):
+            console().print(part)
     show_paper(results)
+
+
+def interval(case: "WorstCase") -> str:
+    """Of the accuracy, over the seeds; one seed says nothing of others."""
+    return f"{case.low:.1f}–{case.high:.1f}" if case.seeds > 1 else ""
 
 
 def show_paper(results: "Results") -> None:

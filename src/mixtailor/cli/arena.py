@@ -106,7 +106,7 @@ def show_arena(results: "Results") -> None:
     for group in groups(results):
         cases = worst_cases(group)
         rows = [
-            [case.rule, f"{case.accuracy:.1f}", f"{case.low:.1f}–{case.high:.1f}", case.attack, str(case.seeds)]
+            [case.rule, f"{case.accuracy:.1f}", _training.interval(case), case.attack, str(case.seeds)]
             for case in cases
         ]
         columns = ["rule", "worst", "95 %", "under", "seeds"]

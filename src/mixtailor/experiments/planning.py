@@ -88,7 +88,7 @@ PLANS = (
 
 @dataclass(frozen=True)
 class FoundPlan:
-    """What a search came to.
+    """The result of a search.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class Result:
     complete : bool
         Whether the run came to its end.
     frames : list of dict
-        The rounds that were filmed; see `mixtailor.simulation.frames`.
+        The rounds that were recorded for the player; see `mixtailor.simulation.frames`.
     """
 
     panel: str

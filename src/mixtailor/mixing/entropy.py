@@ -253,9 +253,9 @@ class SeededState(TypedDict):
 class SeededEntropy(Entropy):
     r"""Randomness that repeats. FOR EXPERIMENTS ONLY: whoever knows the seed knows every draw.
 
-    .. math:: \text{key}(\text{purpose}, i) = \text{HMAC-SHA256}(\text{seed}, \text{purpose}, i)
+    .. math:: \text{key}(p, i) = \text{HMAC-SHA256}(\text{seed}, p, i)
 
-    with a counter i for each purpose, so the streams are independent: an attacker that draws from the same seed under
+    with a counter i for each purpose p, so the streams are independent: an attacker that draws from the same seed under
     "attacker" agrees with the server's "draw" in one round of M.
 
     Parameters

@@ -42,7 +42,7 @@ _GIVEN = ("rule", "attack", "data", "model", "partition", "seed", "n", "f", "obj
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison came to. Printed, it is its table, with what the numbers are and where to look further.
+    """The results of a comparison. Printed, it is a table, with what the numbers are and where to look further.
 
     Attributes
     ----------
@@ -163,6 +163,8 @@ def compare(
     """
     for key in training:
         if key not in RunConfig.model_fields or key in _GIVEN:
+            if key == "folder":  # what a Simulation calls it
+                raise TypeError("compare takes no parameter 'folder'. Write out=..., and name=... for a folder in it.")
             known = [field for field in RunConfig.model_fields if field not in _GIVEN]
             raise TypeError(f"compare takes no parameter {key!r}. {nearest(key, known)}")
     chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)

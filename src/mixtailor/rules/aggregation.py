@@ -47,7 +47,7 @@ class Aggregation:
         How far each received update was from the result, where the rule's own queries show it, in the norm that it
         asked in; NaN for updates that were quarantined. `Reputation.observe(result, updates)` finds them for any rule.
     quarantined : tuple of Quarantined
-        Rows that left because they prove a fault, and why.
+        Updates that were removed because they prove a fault, and why.
     iterations, residual : int, float or None
         Where the rule iterates.
     facts : Mapping

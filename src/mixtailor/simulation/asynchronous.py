@@ -76,7 +76,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Progressed:
-    """What training came to.
+    """The result of an asynchronous training.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Networked:
-    """What training came to.
+    """The result of a training without a server.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What training came to."""
+"""The result of a training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRACKED = ("accuracy", "loss", "train_loss", "learning_rate", "byzantine_weight"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """What training came to.
+    """The result of a training.
 
     Attributes
     ----------

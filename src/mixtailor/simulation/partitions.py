@@ -56,6 +56,8 @@ class Spreading:
             if key not in (*known, *first):
                 what = nearest(key, known) if known else "It has none."
                 raise TypeError(f"{self.name} takes no parameter {key!r}. {what}")
+        if known and len(spread) == 1 and not np.ndim(spread[0]):  # dirichlet(0.3)
+            raise TypeError(f"{self.name} takes its parameters by name. Write {self.name}({known[0]}={spread[0]!r}).")
         if not spread and not set(first) & set(options):
             return Spreading(self.function, {**self.options, **options})
         return self.function(*spread, **{**self.options, **options})

@@ -119,7 +119,7 @@ def krum_coefficient(n: int, f: int, d: int = 1, p: float = 2.0) -> float:
     Parameters
     ----------
     n, f : int
-        Rows, and how many of them may be Byzantine.
+        Updates, and how many of them may be Byzantine.
     d : int
         Coordinates; they matter only where p is not 2.
     p : float
@@ -296,9 +296,9 @@ def breakdown(n: int, rows_needed: Callable[[int], int]) -> Breakdown:
     Parameters
     ----------
     n : int
-        Rows.
+        The number of updates.
     rows_needed : callable
-        Rows that the rule needs for a given f, growing with f: ``lambda f: rule.with_f(f).min_rows()``.
+        How many updates the rule needs for a given f, growing with f: ``lambda f: rule.with_f(f).min_rows()``.
 
     Examples
     --------

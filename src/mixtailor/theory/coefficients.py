@@ -20,7 +20,7 @@ __all__ = [
 def multi_krum_coefficient(n: int, f: int, m: int | None = None, d: int = 1, p: float = 2.0) -> float:
     r"""A coefficient kappa that holds for Multi-Krum, the mean of the m updates of least score, proved here.
 
-    .. math:: \sqrt\kappa = \max_{z \le \min(f, m)} \frac{\sqrt{(m - z)(h - m + z)}}{m} + \sqrt{\frac{z S}{m a}}
+    .. math:: \sqrt\kappa = \max_{z \le \min(f, m)} \frac{\sqrt{(m - z)(h - m + z)}}{m} \quad + \sqrt{\frac{z S}{m a}}
         + \frac zm \sqrt{\frac{h - a}{a}}, \qquad S = d^{|1 - 2/p|} \frac{2h(h - 2)}{h - 1}
 
     with h = n - f and a = n - 2f - 1, or `krum_coefficient`, whichever is smaller.
@@ -28,7 +28,7 @@ def multi_krum_coefficient(n: int, f: int, m: int | None = None, d: int = 1, p: 
     Parameters
     ----------
     n, f : int
-        Rows, and how many of them may be Byzantine.
+        Updates, and how many of them may be Byzantine.
     m : int, optional
         How many updates are averaged, at most n - f, which is the default.
     d : int

@@ -202,7 +202,7 @@ def krum_beta(update_norm: float, gradient_norm: float, bound: float) -> float:
     r"""The beta of generalized Krum that the mixture's condition asks for.
 
     .. math:: \beta_m = \tfrac{1}{2} \left( \lVert E[U] \rVert^2 + \lVert \nabla F \rVert^2 - C_1 - C_2 \Lambda \right)
-        \le E[U]^\top \nabla F
+        \quad \le E[U]^\top \nabla F
 
     Parameters
     ----------

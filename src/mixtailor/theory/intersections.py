@@ -28,8 +28,8 @@ def krum_lambda_bound(
 ) -> float:
     r"""The largest lambda for which Krum can select ``reference - lambda direction``, sent by all f Byzantine workers.
 
-    .. math:: \lambda \le \frac{1}{\lVert s \rVert} \left[ \left( \frac{1}{n - 2f - 1}
-        \min_i \sum_{l \in \Gamma_i} D(x_l, x_i)^2 \right)^{1/2} + \max_i D(x_i, x_0) \right]
+    .. math:: \lVert s \rVert \lambda \le \left( \frac{1}{n - 2f - 1}
+        \min_i \sum_{l \in \Gamma_i} D(x_l, x_i)^2 \right)^{1/2} + m, \qquad m = \max_i D(x_i, x_0)
 
     over the honest updates i, with :math:`\Gamma_i` the n - f - 2 honest updates nearest to i, s the direction, x_0 the
     reference. For a direction of signs :math:`\lVert s \rVert_2 = \sqrt d`, which gives the O(1/sqrt(d)) of the paper.
@@ -101,7 +101,7 @@ def comed_lambda_bound(n: int, f: int, *, sigma: float, largest_entry: float) ->
     Parameters
     ----------
     n, f : int
-        Rows, and how many of them are Byzantine.
+        Updates, and how many of them are Byzantine.
     sigma : float
         The standard deviation of the honest workers' gradients in a coordinate.
     largest_entry : float

@@ -70,7 +70,7 @@ def kappa_lower_bound(
     rule : Rule or callable
         The rule to search against.
     n, f : int
-        Rows, and how many of them may be Byzantine; the number of subsets should be small.
+        Updates, and how many of them may be Byzantine; the number of subsets should be small.
     dimensions : sequence of int
         The d to search in.
     steps : int

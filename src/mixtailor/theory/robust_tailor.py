@@ -54,7 +54,7 @@ class RobustTailor:
 
     Examples
     --------
-    Rows on which a small epsilon breaks Krum: hardly anything is left to it.
+    Updates on which a small epsilon breaks Krum: hardly anything is left to it.
 
     >>> from mixtailor import Comed, Krum
     >>> public = 0.3 + np.random.default_rng(0).normal(size=(12, 100))
@@ -66,9 +66,8 @@ class RobustTailor:
     Notes
     -----
     ``server.for_round(public)(updates)`` is one round. The updates that arrived play no part in the probabilities, so
-    that an attacker cannot choose them; who knows the public data can compute them, and still not the draw. Rows of
-    public data that do not resemble the workers' make the game a game about something else. The payoff looks one step
-    ahead.
+    that an attacker cannot choose them; who knows the public data can compute them, and still not the draw. If the
+    public data do not resemble the workers' data, the game is about something else. The payoff looks one step ahead.
 
     The sequel to the MixTailor paper [1]_ introduced this, with a game in which both sides see sampled payoffs; here
     all of them are computed, since a payoff costs one evaluation of a rule. Uniform probabilities are the best where
@@ -102,8 +101,8 @@ class RobustTailor:
         Parameters
         ----------
         public : array or tensor of shape (n, d), or a sequence
-            Rows that the server computed itself, one for each worker; the mean of all counts as the gradient. The last
-            f play those that the Byzantine workers would have sent.
+            Updates that the server computed itself, one for each worker; the mean of all counts as the gradient. The
+            last f play those that the Byzantine workers would have sent.
         rng : Generator or int, optional
             Of the simulated attackers; fresh from the operating system by default.
         """

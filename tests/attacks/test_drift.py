@@ -6,6 +6,7 @@ from attacks.instances import rows
 
 import mixtailor as mt
 from mixtailor.attacks import ALIE, Drift, ExpectedDrift
+from mixtailor.rules.part import Asks
 
 
 def test_drift_follows_its_formula() -> None:
@@ -154,3 +155,32 @@ def test_a_rule_that_starts_from_the_last_result_gets_it() -> None:
 def test_names_are_counted() -> None:
     with pytest.raises(ValueError, match="names of 10 honest and 2 Byzantine workers and got 3"):
         ExpectedDrift(mt.Comed()).craft(rows(), 2, workers=[1, 2, 3])
+
+
+@pytest.mark.parametrize(("asked", "same"), [("trusted", True), ("previous", False)])
+def test_an_expected_drift_plans_with_the_server_s_reference(asked, same) -> None:
+    """A trusted one in every simulated round; else the first, and after it the result before."""
+    seen = []
+
+    class Noting(mt.Rule):
+        requirement = "n >= 1"
+        cost = "O(nd)"
+
+        def min_rows(self):
+            return 1
+
+        def tolerates(self, n):
+            return n - 1
+
+        def asks(self):
+            return Asks(reference=asked)
+
+        def decide(self, updates):
+            seen.append(updates.at(updates.reference))
+            return updates.mean()
+
+    trusted = np.full(60, 7.0)
+    attack = ExpectedDrift(Noting(), horizon=3, budget=1)
+    attack(rows(), 2, rng=0, reference=trusted)
+    np.testing.assert_array_equal(seen[0], trusted)
+    assert len(seen) == 3 and np.array_equal(seen[2], trusted) == same

@@ -98,6 +98,20 @@ def test_p3_finds_the_window_in_which_krum_selects_updates_along_the_mean(seed) 
     assert found["value"] <= scan + 0.02 * abs(scan)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_p3_finds_windows_in_which_krum_selects_much_shorter_updates(seed) -> None:
+    """Honest updates that agree: Krum follows updates along the mean down to a tenth of it or less, and not below."""
+    random = np.random.default_rng([seed, 12])
+    everyone = random.normal(size=20) + random.normal(size=(11, 20))
+    own, honest, mean = everyone[:2], everyone[2:], everyone.mean(axis=0)
+    scan = min(
+        float(mt.Krum(2)(np.vstack([honest, [-size * mean] * 2])) @ mean)
+        for size in np.concatenate([np.geomspace(0.01, 10.0, 200), -np.geomspace(0.01, 10.0, 200)])
+    )
+    found = PoolAttack(mt.Krum(2), problem="P3", budget=100).craft(honest, 2, own=own, rng=0).facts
+    assert found["value"] <= scan + 0.02 * float(mean @ mean)
+
+
 @pytest.mark.parametrize("budget", [8, 9, 15, 16, 31, 100])
 def test_p3_keeps_to_its_budget(budget) -> None:
     """The least budget, too."""

@@ -9,6 +9,7 @@ from attacks.instances import rows
 import mixtailor as mt
 from mixtailor.attacks import ALIE, Adaptive, BestResponse, LineSearch, MinMax, PoolAttack, Tailored, Trials, Zero
 from mixtailor.attacks.base import Scene
+from mixtailor.attacks.line_search import golden
 from mixtailor.intake import receive
 from mixtailor.kernels.space import Numba
 from mixtailor.updates import Updates
@@ -171,3 +172,16 @@ def test_a_rule_with_a_reference_is_tried_with_the_one_of_the_server(rule, stora
         sent = made.rows if storage == "matrix" else np.stack([np.concatenate(row) for row in made.rows])
         result = rule(np.vstack([honest, sent]), reference=reference)
         assert made.facts["value"] == pytest.approx(objective(result), rel=1e-6), attack
+
+
+@pytest.mark.parametrize("edge", [0.02, 0.06, 0.09, 0.3, 0.8])
+def test_golden_section_keeps_the_best_size_in_its_bracket(edge) -> None:
+    """The least value is at the edge of a window, and all sizes below it give one value: the search finds the edge."""
+    tried = []
+
+    def value(size):
+        tried.append(size)
+        return size if size >= edge else 2.0
+
+    golden(value, 0.01, (1.0, 1.0), 2.0, 24)
+    assert len(tried) == 24 and min(size for size in tried if size >= edge) == pytest.approx(edge, rel=0.01)

@@ -175,12 +175,12 @@ class PoolAttack(Attack):
             padded = [math.inf, *found, math.inf]
             for place, here in enumerate(found):
                 if here <= padded[place] and here < padded[place + 2]:
-                    ends = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, len(grid) - 1)])
-                    turns.append((here, sign, *ends))
+                    bracket = (float(grid[k]) for k in (max(place - 1, 0), place, min(place + 1, len(grid) - 1)))
+                    turns.append((here, sign, *bracket))
         chosen = sorted(turns)[:_TURNS]
-        for number, (_, sign, low, high) in enumerate(chosen):
+        for number, (here, sign, low, size, high) in enumerate(chosen):
             share = (self.budget - len(tried)) // (len(chosen) - number)
-            golden(lambda size, sign=sign: at(sign * size), low, high, share)  # type: ignore[misc]  # bound in the loop
+            golden(lambda t, sign=sign: at(sign * t), low, (size, here), high, share)  # type: ignore[misc]  # bound in the loop
         best = min(tried, key=lambda size: tried[size])
         return best / (scene.n if scene.own is not None else scene.honest.n), tried[best]
 

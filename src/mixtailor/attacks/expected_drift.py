@@ -62,7 +62,8 @@ class ExpectedDrift(Attack):
     Notes
     -----
     The simulated rounds have the honest updates of this round, with their deviations from the mean in another order and
-    with random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
+    with random signs: as large as they are, and independent over rounds. In each of them the attacker knows the mean,
+    as it will then. `craft` reports the plan, its value, the best
     start's value and the number of evaluations of the target. Workers' names are passed to the target where the caller
     gives them. The first simulated round has the reference that the server's rule has in this round. Each later one has
     the result before it, unless the rule trusts an update that the server computes itself.
@@ -162,13 +163,11 @@ class _Future:
         # What the server computes itself does not become its last result.
         trusted = isinstance(server, Rule) and server.asks().reference == "trusted"
         deviations = self.rows - self.mean
-        weights, base = (
-            row_weights(theta, len(self.rows), self.reach),
-            np.vstack([self.rows, self.pushes, self.running]),
-        )
+        weights = row_weights(theta, len(self.rows), self.reach)
         for order, signs, copied in zip(self.orders, self.signs, self.copied, strict=True):
             honest = self.mean + signs[:, None] * deviations[order]
-            mine = np.stack([weights(int(row)) for row in copied]) @ base
+            # As in a round, the attacker starts from the mean of these updates, and not from what it expects.
+            mine = np.stack([weights(int(row)) for row in copied]) @ np.vstack([honest, self.pushes, self.running])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what a rule warns of is the server's to report
                 result = server.aggregate(
@@ -181,7 +180,7 @@ class _Future:
             if result.update is not None:
                 update = np.asarray(result.update)
                 reference = reference if trusted else update
-                drift += float((update - self.mean) @ self.running)
+                drift += float((update - honest.mean(axis=0)) @ self.running)
         return drift / self.size if self.size > 0.0 else 0.0
 
 

@@ -42,6 +42,27 @@ def test_many_rows_all_evade_the_filter() -> None:
     assert mt.SimilarityFilter(eps=2.0) is not None
 
 
+@pytest.mark.parametrize("wide", [1.5, 5.0])
+@pytest.mark.parametrize("mean", [0.05, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_filter_one_update_breaks_krum_and_the_others_are_elsewhere(seed, mean, wide) -> None:
+    """However wide the filter is: P1 finds what a scan finds with one update on P3's line and the other far from it."""
+    everyone = mean + np.random.default_rng([seed, 5]).normal(size=(12, 30))
+    own, honest, gradient = everyone[:2], everyone[2:], everyone.mean(axis=0)
+    eps = wide * float(np.median(np.linalg.norm(honest[:, None] - honest[None], axis=2)[np.triu_indices(10, 1)]))
+    away = 1.01 * eps * gradient / np.linalg.norm(gradient)
+    pool = mt.MixTailor([mt.Krum(2)])
+    scan = min(
+        worst(pool, honest, own, [-size * gradient, -size * gradient + side * away])
+        for size in np.geomspace(0.1, 10.0, 40)
+        for side in (-1.0, 1.0)
+    )
+    facts = PoolAttack(pool, eps=eps, budget=100).craft(honest, 2, own=own, rng=0).facts
+    assert facts["feasible"] and facts["candidates"] <= 200
+    assert facts["value"] <= scan + 0.1 * float(gradient @ gradient)
+    assert facts["broken"] or scan >= 0.0
+
+
 def test_p3_is_minus_lambda_times_the_sum() -> None:
     """Of all correct rows, and its value is the least of a scan over lambda, or lower."""
     everyone = rows(12, seed=5)

@@ -6,6 +6,7 @@ from attacks.instances import rows
 
 import mixtailor as mt
 from mixtailor.attacks import ALIE, Drift, ExpectedDrift
+from mixtailor.rules.part import Asks
 
 
 def test_drift_follows_its_formula() -> None:
@@ -154,3 +155,62 @@ def test_a_rule_that_starts_from_the_last_result_gets_it() -> None:
 def test_names_are_counted() -> None:
     with pytest.raises(ValueError, match="names of 10 honest and 2 Byzantine workers and got 3"):
         ExpectedDrift(mt.Comed()).craft(rows(), 2, workers=[1, 2, 3])
+
+
+@pytest.mark.parametrize(("asked", "same"), [("trusted", True), ("previous", False)])
+def test_an_expected_drift_plans_with_the_server_s_reference(asked, same) -> None:
+    """A trusted one in every simulated round; else the first, and after it the result before."""
+    seen = []
+
+    class Noting(mt.Rule):
+        requirement = "n >= 1"
+        cost = "O(nd)"
+
+        def min_rows(self):
+            return 1
+
+        def tolerates(self, n):
+            return n - 1
+
+        def asks(self):
+            return Asks(reference=asked)
+
+        def decide(self, updates):
+            seen.append(updates.at(updates.reference))
+            return updates.mean()
+
+    trusted = np.full(60, 7.0)
+    attack = ExpectedDrift(Noting(), horizon=3, budget=1)
+    attack(rows(), 2, rng=0, reference=trusted)
+    np.testing.assert_array_equal(seen[0], trusted)
+    assert len(seen) == 3 and np.array_equal(seen[2], trusted) == same
+
+
+def test_in_every_simulated_round_the_attacker_knows_the_mean_of_that_round() -> None:
+    """The first start is one deviation against the signs: the same push in each round, from another mean."""
+    seen = []
+
+    class Noting(mt.Rule):
+        requirement = "n >= 1"
+        cost = "O(nd)"
+
+        def min_rows(self):
+            return 1
+
+        def tolerates(self, n):
+            return n - 1
+
+        def decide(self, updates):
+            seen.append(np.stack([updates.at(updates.row(i)) for i in range(updates.n)]))
+            return updates.mean()
+
+    honest = rows() - 0.5
+    value = ExpectedDrift(Noting(), horizon=3, budget=1).craft(honest, 2, rng=0).facts["value"]
+    mean, push = honest.mean(axis=0), honest.std(axis=0) * np.sign(honest.mean(axis=0))
+    drift = 0.0
+    for matrix in seen:
+        own = matrix[:10].mean(axis=0)
+        assert np.abs(own - mean).max() > 0.01
+        np.testing.assert_allclose(matrix[10:], [own - push] * 2, rtol=1e-9, atol=1e-12)
+        drift += (matrix.mean(axis=0) - own) @ mean
+    assert len(seen) == 3 and value == pytest.approx(drift / np.linalg.norm(mean) / np.linalg.norm(push))

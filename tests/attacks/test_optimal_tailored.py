@@ -215,3 +215,22 @@ def test_where_no_result_turns_against_g_the_result_is_near_the_best_corner(rule
             result = rule(np.vstack([honest, made.rows]))
             assert result @ g / np.linalg.norm(result) / np.linalg.norm(g) <= cosines.min() + 0.01
     assert beyond >= 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("n", "d"), [(7, 3), (12, 20)])
+def test_separate_rows_find_what_two_places_on_the_ray_reach(n, d, seed) -> None:
+    """One row at -t g, the other at half or one and a half times that: Krum may follow where equal rows fail."""
+    random = np.random.default_rng([seed, n, d])
+    everyone = 0.3 * random.normal(size=d) + random.normal(size=(n, d))
+    own, honest = everyone[:2], everyone[2:]
+    g = mt.Krum(2)(everyone)
+    reached = [
+        t
+        for t in np.geomspace(0.1, 10.0, 100)
+        for factor in (0.5, 1.0, 1.5)
+        if np.allclose(mt.Krum(2)(np.vstack([honest, -t * g, -factor * t * g])), -t * g)
+    ]
+    facts = OptimalTailored(mt.Krum(2), rows="separate", budget=200).craft(honest, 2, own=own, rng=0).facts
+    assert facts["feasible"] or not reached
+    assert facts["lambda"] >= 0.75 * max(reached, default=0.0) or not reached

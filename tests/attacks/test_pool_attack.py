@@ -42,6 +42,27 @@ def test_many_rows_all_evade_the_filter() -> None:
     assert mt.SimilarityFilter(eps=2.0) is not None
 
 
+@pytest.mark.parametrize("wide", [1.5, 5.0])
+@pytest.mark.parametrize("mean", [0.05, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_filter_one_update_breaks_krum_and_the_others_are_elsewhere(seed, mean, wide) -> None:
+    """However wide the filter is: P1 finds what a scan finds with one update on P3's line and the other far from it."""
+    everyone = mean + np.random.default_rng([seed, 5]).normal(size=(12, 30))
+    own, honest, gradient = everyone[:2], everyone[2:], everyone.mean(axis=0)
+    eps = wide * float(np.median(np.linalg.norm(honest[:, None] - honest[None], axis=2)[np.triu_indices(10, 1)]))
+    away = 1.01 * eps * gradient / np.linalg.norm(gradient)
+    pool = mt.MixTailor([mt.Krum(2)])
+    scan = min(
+        worst(pool, honest, own, [-size * gradient, -size * gradient + side * away])
+        for size in np.geomspace(0.1, 10.0, 40)
+        for side in (-1.0, 1.0)
+    )
+    facts = PoolAttack(pool, eps=eps, budget=100).craft(honest, 2, own=own, rng=0).facts
+    assert facts["feasible"] and facts["candidates"] <= 200
+    assert facts["value"] <= scan + 0.1 * float(gradient @ gradient)
+    assert facts["broken"] or scan >= 0.0
+
+
 def test_p3_is_minus_lambda_times_the_sum() -> None:
     """Of all correct rows, and its value is the least of a scan over lambda, or lower."""
     everyone = rows(12, seed=5)
@@ -96,6 +117,20 @@ def test_p3_finds_the_window_in_which_krum_selects_updates_along_the_mean(seed) 
     )
     found = PoolAttack(mt.Krum(1), problem="P3", budget=100).craft(honest, 1, own=own, rng=0).facts
     assert found["value"] <= scan + 0.02 * abs(scan)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_p3_finds_windows_in_which_krum_selects_much_shorter_updates(seed) -> None:
+    """Honest updates that agree: Krum follows updates along the mean down to a tenth of it or less, and not below."""
+    random = np.random.default_rng([seed, 12])
+    everyone = random.normal(size=20) + random.normal(size=(11, 20))
+    own, honest, mean = everyone[:2], everyone[2:], everyone.mean(axis=0)
+    scan = min(
+        float(mt.Krum(2)(np.vstack([honest, [-size * mean] * 2])) @ mean)
+        for size in np.concatenate([np.geomspace(0.01, 10.0, 200), -np.geomspace(0.01, 10.0, 200)])
+    )
+    found = PoolAttack(mt.Krum(2), problem="P3", budget=100).craft(honest, 2, own=own, rng=0).facts
+    assert found["value"] <= scan + 0.02 * float(mean @ mean)
 
 
 @pytest.mark.parametrize("budget", [8, 9, 15, 16, 31, 100])

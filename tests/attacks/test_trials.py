@@ -7,8 +7,9 @@ import pytest
 from attacks.instances import rows
 
 import mixtailor as mt
-from mixtailor.attacks import ALIE, LineSearch, MinMax, Tailored, Trials, Zero
+from mixtailor.attacks import ALIE, Adaptive, BestResponse, LineSearch, MinMax, PoolAttack, Tailored, Trials, Zero
 from mixtailor.attacks.base import Scene
+from mixtailor.attacks.line_search import golden
 from mixtailor.intake import receive
 from mixtailor.kernels.space import Numba
 from mixtailor.updates import Updates
@@ -142,3 +143,45 @@ def test_wrong_arguments() -> None:
         LineSearch(Tailored(), mt.Comed(), low=1.0, high=1.0)
     with pytest.raises(ValueError, match=r"Bulyan\(f=3\) needs at least 15 rows \(n >= 4f \+ 3\) and got 12"):
         LineSearch(Tailored(), mt.Bulyan(3))(rows(), 2)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [mt.CenteredClipping(tau=3.0), mt.FLTrust(), mt.MoNNA(2), mt.NNM(2) >> mt.CenteredClipping(tau=3.0)],
+    ids=repr,
+)
+@pytest.mark.parametrize("storage", ["matrix", "layers"])
+def test_a_rule_with_a_reference_is_tried_with_the_one_of_the_server(rule, storage) -> None:
+    """The value that an attack reports is the server's; without the reference it was that of another server."""
+    honest = rows(seed=3)
+    reference = honest.mean(axis=0) + 0.3 * np.random.default_rng(1).normal(size=honest.shape[1])
+    mean = honest.mean(axis=0)
+    given, trusted = honest, reference
+    if storage == "layers":
+        given, trusted = [[row[:20], row[20:]] for row in honest], [reference[:20], reference[20:]]
+    for attack, objective in (
+        (Adaptive(rule), lambda result: result @ mean),
+        (LineSearch(ALIE(1.0), rule, budget=8), lambda result: result @ mean),
+        (PoolAttack(rule, problem="P3", budget=16), lambda result: result @ mean),
+        (
+            BestResponse(rule, budget=20),
+            lambda result: result @ mean / np.linalg.norm(mean) / max(np.linalg.norm(result), np.linalg.norm(mean)),
+        ),
+    ):
+        made = attack.craft(given, 2, rng=0, reference=trusted)
+        sent = made.rows if storage == "matrix" else np.stack([np.concatenate(row) for row in made.rows])
+        result = rule(np.vstack([honest, sent]), reference=reference)
+        assert made.facts["value"] == pytest.approx(objective(result), rel=1e-6), attack
+
+
+@pytest.mark.parametrize("edge", [0.02, 0.06, 0.09, 0.3, 0.8])
+def test_golden_section_keeps_the_best_size_in_its_bracket(edge) -> None:
+    """The least value is at the edge of a window, and all sizes below it give one value: the search finds the edge."""
+    tried = []
+
+    def value(size):
+        tried.append(size)
+        return size if size >= edge else 2.0
+
+    golden(value, 0.01, (1.0, 1.0), 2.0, 24)
+    assert len(tried) == 24 and min(size for size in tried if size >= edge) == pytest.approx(edge, rel=0.01)

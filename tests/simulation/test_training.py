@@ -27,6 +27,7 @@ from mixtailor import (
 from mixtailor.attacks import (
     ALIE,
     ROP,
+    Adaptive,
     Attack,
     BestResponse,
     FangKrum,
@@ -309,6 +310,28 @@ def test_every_model_based_form_starts_from_the_server_s_model_and_trains(form: 
     if k is None:
         assert facts["feasible"] and torch.cosine_similarity(reached, unattacked, dim=0) < -0.99
     assert trained(Krum(f=2), attack, sends="models", rounds=2).diverged is None
+
+
+@pytest.mark.parametrize("rule", [FLTrust(), MoNNA(f=2), CenteredClipping(tau=1.0)], ids=repr)
+@pytest.mark.parametrize("sends", ["gradients", "models"])
+def test_an_attack_tries_a_rule_with_the_reference_of_the_round(rule: Rule, sends: Any) -> None:
+    """What the server trusts, or its last result: in every round, the value that the attacker finds is the server's."""
+    found: list[tuple[float, float]] = []
+
+    class Noting(Adversary):
+        def rows(self, honest: Any, own: Any, count: int, round: int, *more: Any, **known: Any) -> Any:
+            wrong, facts = super().rows(honest, own, count, round, *more, **known)
+            if not more or more[0] is None:  # differences to the model, where workers send models
+                result = rule(torch.cat([honest, wrong]), reference=known["reference"])
+                found.append((float(facts["value"]), float(result @ honest.mean(0))))  # type: ignore[arg-type]
+            return wrong, facts
+
+    changes: dict[str, Any] = {} if sends == "gradients" else {"sends": "models", "local_steps": 2}
+    simulation = simulated(rule, Adaptive(rule), rounds=3, **changes)
+    simulation._adversary = Noting(Adaptive(rule), simulation.settings)
+    assert simulation.run().diverged is None and len(found) == 3
+    for believed, reached in found:
+        assert believed == pytest.approx(reached, rel=1e-3, abs=1e-6)
 
 
 def test_nesterov_is_torchs() -> None:

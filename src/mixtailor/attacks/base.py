@@ -12,7 +12,7 @@ from mixtailor._types import Floats
 from mixtailor.intake import Arrival, receive
 from mixtailor.intake.arrays import is_array, is_torch
 from mixtailor.rules.part import Part
-from mixtailor.updates import Combination, Faulty, Point, Updates
+from mixtailor.updates import Call, Combination, Faulty, Point, Updates
 
 __all__ = ["Attack", "Crafted", "Line", "Linear", "Scene"]
 
@@ -133,9 +133,11 @@ class Attack(Part):
 
     # What users call.
 
-    def __call__(self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None) -> Any:
+    def __call__(
+        self, honest: Any, f: int, *, own: Any = None, state: Any = None, rng: Seed = None, reference: Any = None
+    ) -> Any:
         """The f Byzantine updates; see `craft`."""
-        return self.craft(honest, f, own=own, state=state, rng=rng).rows
+        return self.craft(honest, f, own=own, state=state, rng=rng, reference=reference).rows
 
     def craft(
         self,
@@ -146,6 +148,7 @@ class Attack(Part):
         state: Any = None,
         rng: Seed = None,
         workers: Sequence[object] | None = None,
+        reference: Any = None,
     ) -> Crafted:
         """The f Byzantine updates, with what the attack found.
 
@@ -164,9 +167,11 @@ class Attack(Part):
         workers : sequence, optional
             The workers' names, first those of the honest updates and then the f Byzantine ones, for attacks on a server
             that remembers workers by name.
+        reference : update, optional
+            What the server gives its rule as ``reference=`` in this round, for attacks that try a rule with one.
         """
         self._check_f(f)
-        arrival, rows, correct = self._received(honest, f, own)
+        arrival, rows, correct = self._received(honest, f, own, reference)
         points = self._decided(rows, f, correct, state, rng, arrival, workers)
         made: dict[int, Any] = {}  # rows that are one point are computed once
         try:
@@ -227,11 +232,11 @@ class Attack(Part):
         if f < self.least_f():
             refuse(f"{name} needs f >= {self.least_f()} Byzantine rows to send and got f = {f}.")
 
-    def _received(self, honest: Any, f: int, own: Any) -> tuple[Arrival, Updates, Updates | None]:
+    def _received(self, honest: Any, f: int, own: Any, reference: Any) -> tuple[Arrival, Updates, Updates | None]:
         if own is None:
             arrival = receive(honest)
             self._check_sound(arrival)
-            return arrival, Updates.arrived(arrival), None
+            return arrival, Updates.arrived(arrival, _call(arrival, reference)), None
         if isinstance(honest, Arrival) or isinstance(own, Arrival):
             raise TypeError("own= needs rows in the form that the honest updates have, both as arrays or as lists.")
         # All are received together, so that honest and correct rows share their distances.
@@ -239,7 +244,7 @@ class Attack(Part):
         self._check_sound(arrival)
         if len(own) != f:
             refuse(f"own= needs one correct row for each of the f = {f} Byzantine workers and got {len(own)}.")
-        everyone, rows = Updates.arrived(arrival), np.arange(arrival.n)
+        everyone, rows = Updates.arrived(arrival, _call(arrival, reference)), np.arange(arrival.n)
         first, second = rows[: len(honest)], rows[len(honest) :]
         return arrival, everyone.take(first, shared=True), everyone.take(second, shared=True)
 
@@ -253,6 +258,10 @@ class Attack(Part):
             f"{self!r} needs sound honest updates, since it computes with them, and row{'s' * (len(rows) > 1)} "
             f"{listing(rows)} {'are' if len(rows) > 1 else 'is'} {reason}."
         )
+
+
+def _call(arrival: Arrival, reference: Any) -> Call:
+    return Call(reference=None if reference is None else arrival.flatten(reference))
 
 
 def _firsts(points: Sequence[Point]) -> list[tuple[Point, bool]]:

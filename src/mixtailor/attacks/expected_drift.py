@@ -16,6 +16,7 @@ from mixtailor.attacks.base import Attack, Scene
 from mixtailor.attacks.drift import against_signs, length_ratio, row_weights, running_mean
 from mixtailor.attacks.memory import Memory
 from mixtailor.mixing import MixTailor, SeededEntropy
+from mixtailor.rules import Rule
 from mixtailor.updates import Point, Updates
 
 __all__ = ["ExpectedDrift"]
@@ -61,9 +62,11 @@ class ExpectedDrift(Attack):
     Notes
     -----
     The simulated rounds have the honest updates of this round, with their deviations from the mean in another order and
-    with random signs: as large as they are, and independent over rounds. `craft` reports the plan, its value, the best
+    with random signs: as large as they are, and independent over rounds. In each of them the attacker knows the mean,
+    as it will then. `craft` reports the plan, its value, the best
     start's value and the number of evaluations of the target. Workers' names are passed to the target where the caller
-    gives them.
+    gives them. The first simulated round has the reference that the server's rule has in this round. Each later one has
+    the result before it, unless the rule trusts an update that the server computes itself.
     """
 
     target: Any
@@ -97,7 +100,8 @@ class ExpectedDrift(Attack):
         # These lengths read all honest updates: a faulty one is named before any trial.
         reach = length_ratio(length(pushes), length(running))
         if memory.round % self.horizon == 0:
-            last = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
+            last: Point = honest.mean() if memory.previous is None else honest.given(scene.flat(memory.previous))
+            last = honest.reference or last
             future = _Future(scene, self.horizon, *(_plain(honest, point) for point in (pushes, running, last)))
             memory.notes["plan"], memory.notes["facts"] = self._plan(scene, future, memory.notes.get("plan"))
         memory.round += 1
@@ -156,14 +160,14 @@ class _Future:
     def value(self, server: Any, theta: Floats) -> float:
         """The drift along the running mean over all rounds, in units of the honest updates' distance to their mean."""
         drift, reference, entropy = 0.0, self.last, SeededEntropy(self.seed)
+        # What the server computes itself does not become its last result.
+        trusted = isinstance(server, Rule) and server.asks().reference == "trusted"
         deviations = self.rows - self.mean
-        weights, base = (
-            row_weights(theta, len(self.rows), self.reach),
-            np.vstack([self.rows, self.pushes, self.running]),
-        )
+        weights = row_weights(theta, len(self.rows), self.reach)
         for order, signs, copied in zip(self.orders, self.signs, self.copied, strict=True):
             honest = self.mean + signs[:, None] * deviations[order]
-            mine = np.stack([weights(int(row)) for row in copied]) @ base
+            # As in a round, the attacker starts from the mean of these updates, and not from what it expects.
+            mine = np.stack([weights(int(row)) for row in copied]) @ np.vstack([honest, self.pushes, self.running])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what a rule warns of is the server's to report
                 result = server.aggregate(
@@ -174,8 +178,9 @@ class _Future:
                     on_fault="skip",
                 )
             if result.update is not None:
-                reference = np.asarray(result.update)
-                drift += float((reference - self.mean) @ self.running)
+                update = np.asarray(result.update)
+                reference = reference if trusted else update
+                drift += float((update - honest.mean(axis=0)) @ self.running)
         return drift / self.size if self.size > 0.0 else 0.0
 
 

@@ -18,23 +18,27 @@ __all__ = ["Against", "LineSearch", "golden"]
 
 Against = Literal["pool", "drawn"]
 
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_GOLDEN = (3.0 - math.sqrt(5.0)) / 2.0
 
 
-def golden(value: Callable[[float], float], low: float, high: float, budget: int) -> None:
-    """Golden section between two sizes, on the scale of their logarithms; `value` remembers what it was asked."""
-    a, b = math.log(low), math.log(high)
-    inner = [b - _GOLDEN * (b - a), a + _GOLDEN * (b - a)]
-    found = [value(math.exp(x)) for x in inner[:budget]]
-    for _ in range(budget - 2):
-        if found[0] <= found[1]:
-            b, inner[1], found[1] = inner[1], inner[0], found[0]
-            inner[0] = b - _GOLDEN * (b - a)
-            found[0] = value(math.exp(inner[0]))
+def golden(value: Callable[[float], float], low: float, best: tuple[float, float], high: float, budget: int) -> None:
+    """Golden section about the best size so far, given with its value, on the scale of logarithms.
+
+    The best size stays inside the bracket: a rule that selects gives one value on both sides of a narrow window, and
+    two other sizes would not say on which side of them it is. `value` remembers what it was asked.
+    """
+    a, b, (middle, least) = math.log(low), math.log(high), (math.log(best[0]), best[1])
+    for _ in range(budget):
+        below = middle - a > b - middle
+        here = middle + _GOLDEN * ((a if below else b) - middle)
+        found = value(math.exp(here))
+        if found < least:
+            a, b = (a, middle) if below else (middle, b)
+            middle, least = here, found
+        elif below:
+            a = here
         else:
-            a, inner[0], found[0] = inner[0], inner[1], found[1]
-            inner[1] = a + _GOLDEN * (b - a)
-            found[1] = value(math.exp(inner[1]))
+            b = here
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class LineSearch(Attack):
         step = (self.high / self.low) ** (1.0 / (count - 1))
         left = self.budget - len(tried)
         if best > 0.0 and left >= 2:
-            golden(value, best / step, best * step, left)
+            golden(value, best / step, (best, tried[best]), best * step, left)
 
     def _loss(self, outcome: Outcome) -> float:
         return outcome.inner if self.objective == "inner" else -outcome.distance

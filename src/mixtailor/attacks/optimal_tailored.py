@@ -26,6 +26,8 @@ Form = Literal["equal", "separate"]
 
 _NO_DIRECTION = "{!r} needs a result without attack that is not zero: there is no opposite direction."
 _LEAST = 1e-3  # the smallest lambda that is tried
+_COMPANIONS = (0.5, 1.5)  # where on the ray the other updates are, times the size of the first
+_AROUND = 3.0  # how far from the best lambda of equal updates they are tried, as a factor
 _STEP = 0.1  # of the first moves, in units of the honest updates' distance to their mean
 
 
@@ -39,9 +41,10 @@ class OptimalTailored(Attack):
     Comed and the trimmed mean are solved: f equal values reach everything between the smallest and the largest result
     of a coordinate, which bounds lambda in closed form, and the update is found by inverting a piecewise linear
     function. For other rules it is a search: two lines with equal updates, :math:`b = -t g`, which a rule that selects
-    may choose, and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate updates, each update
-    then moves by itself in the span of the leading principal directions and of g. The direction counts as reached
-    within `tolerance`. Where nothing reaches it, the updates are those whose result comes nearest to it, and `feasible`
+    may choose, and :math:`b = -(t n g + \sum_i x_i) / f`, which an average follows. With separate updates, one update
+    is then tried on the first line with the others at 0.5 or 1.5 times its size, and each moves by itself in the span
+    of the leading principal directions and of g. The direction counts as reached within `tolerance`. Where nothing
+    reaches it, the updates are those whose result comes nearest to it, and `feasible`
     is false. Against comed and the trimmed mean, they are exactly these if some result is less than a right angle off
     the direction, and nearly these otherwise.
 
@@ -183,6 +186,15 @@ class _Search:
             self._along(lambda t, line=line: np.tile(line(t), (f, 1)), budget // 2)  # type: ignore[misc]  # bound in the loop
         equal = self._facts()
         if attack.rows == "separate":
+            near = max(equal["lambda"], _LEAST) if equal["feasible"] else 1.0
+            for factor in _COMPANIONS if f > 1 else ():
+                scale = np.append(1.0, np.full(f - 1, factor))[:, None]
+                ends = near / _AROUND, min(near * _AROUND, attack.highest)
+                self._along(
+                    lambda t, scale=scale: self.origin - t * scale * self.towards,  # type: ignore[misc]  # bound in the loop
+                    attack.budget // 8,
+                    ends,
+                )
             self._apart(attack.budget - self.record.tried)
         facts = self._facts()
         if attack.rows == "separate":
@@ -216,10 +228,11 @@ class _Search:
     def _began(self) -> Combination | None:
         return self._point(self.origin) if self.origin.any() else None
 
-    def _along(self, rows: Callable[[float], Floats], budget: int) -> None:
+    def _along(self, rows: Callable[[float], Floats], budget: int, ends: tuple[float, float] | None = None) -> None:
         """A grid of sizes, and halving between the best of them and the next larger one."""
-        highest = self.attack.highest
-        grid = np.geomspace(_LEAST, highest, max(8, budget // 2))
+        low, high = ends or (_LEAST, self.attack.highest)
+        # Between given ends the grid is as small as the budget.
+        grid = np.geomspace(low, high, max(8, budget // 2) if ends is None else max(2, budget // 2))
         found = [self.value(rows(float(t))) for t in grid]
         best = int(np.argmin(found))
         low, least = float(grid[best]), found[best]

@@ -32,6 +32,17 @@ _TURNS = 4  # places on the line that are looked at more closely
 _LINE = "P3"
 
 
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """How updates that a filter would reject are moved apart: along a direction, about their middle or from the first.
+
+    From the first, one update stays where it does harm, and the others only have to be somewhere else.
+    """
+
+    unit: Floats
+    centred: bool
+
+
 @dataclass(frozen=True)
 class PoolAttack(Attack):
     r"""Updates that minimise the best result of all rules of a pool, found by a search.
@@ -56,7 +67,7 @@ class PoolAttack(Attack):
         How many candidates to try on P3's line. P1 and P2 then try as many others, starts included.
     starts : sequence of Attack, optional
         Where to start besides P3's optimum, for P1 and P2; their updates are moved apart first if the filter requires
-        it.
+        it: about their middle along one direction, or away from the first of them, which stays where it does harm.
     directions, groups : int
         As in `BestResponse`; with a filter every update moves by itself.
 
@@ -129,16 +140,26 @@ class PoolAttack(Attack):
             return record.note(rows, max(found))
 
         facts: dict[str, object] = {"problem": self.problem}
-        line = self._line(lambda rows: value(self._feasible(frame, rows)), reference, scene)
+        ways = self._ways(frame, scene.f)
+        way, left = ways[0], self.budget
+        if len(ways) > 1:
+            each = left // (2 * len(ways))
+            tried = [
+                self._least_on_line(partial(self._valued, value, frame, one), reference, scene, each) for one in ways
+            ]
+            way, left = ways[int(np.argmin(tried))], left - record.tried
+        line = self._line(partial(self._valued, value, frame, way), reference, scene, left)
         if self.problem == "P3":
             facts["lambda"] = line[0]
         else:
-            found = {_LINE: line[1]}
-            for start in starts[: self.budget]:
-                found[start.name] = value(self._feasible(frame, start.rows))
+            found = {_LINE: min(line[1], record.value)}
+            for one in dict.fromkeys((ways[0], way)):
+                for start in starts[: 2 * self.budget - record.tried]:
+                    here = self._valued(value, frame, one, start.rows)
+                    found[start.name] = min(here, found.get(start.name, here))
             best = min(found, key=lambda name: found[name])
             facts.update(start=best, start_value=found[best], starts=found)
-            self._rows(value, frame, record, scene)
+            self._rows(partial(self._valued, value, frame, way), frame, record, scene)
             facts["improved"] = record.value < found[best]
         assert record.best is not None
         facts.update(
@@ -153,7 +174,31 @@ class PoolAttack(Attack):
         )
         return frame.points(record.best, **facts)
 
-    def _line(self, value: Callable[[Floats], float], reference: Combination, scene: Scene) -> tuple[float, float]:
+    def _ways(self, frame: Frame, f: int) -> list[_Apart]:
+        """The ways to move updates apart that are tried; one if there is nothing to move."""
+        # The last is a principal direction where there is one: it says little about the mean.
+        last, names = frame.directions[-1], frame.names
+        ways = [_Apart(last, True)]
+        if self.eps > 0.0 and f > 1:
+            ways.append(_Apart(last, False))
+            if "mean" in names:
+                mean = frame.directions[names.index("mean")]
+                ways += [_Apart(-mean, False), _Apart(mean, False)]
+        return ways
+
+    def _valued(self, value: Callable[[Floats], float], frame: Frame, way: _Apart, rows: Floats) -> float:
+        return value(self._feasible(frame, rows, way))
+
+    @staticmethod
+    def _least_on_line(value: Callable[[Floats], float], reference: Combination, scene: Scene, budget: int) -> float:
+        """The least value of a few sizes: more of them against the mean than along it."""
+        against = budget - budget // 3
+        sizes = [*np.geomspace(_NEAR, 1.0 / _NEAR, against), *-np.geomspace(_NEAR, 1.0, budget // 3)]
+        return min(value(np.tile(-size * reference.weights, (scene.f, 1))) for size in sizes)
+
+    def _line(
+        self, value: Callable[[Floats], float], reference: Combination, scene: Scene, budget: int
+    ) -> tuple[float, float]:
         """The best lambda of P3 and its value; lambda times the sum of the rows is a size times their mean."""
         tried: dict[float, float] = {}
 
@@ -164,8 +209,8 @@ class PoolAttack(Attack):
         # Rules that select change their minds within a tenth of a size near the mean's: most candidates are there.
         # Along the mean, they are shorter than it: a rule that selects one of them descends less. The rest are far from
         # it, and where the values turn.
-        eighth, sixteenth = max(2, self.budget // 8), max(1, self.budget // 16)
-        near = np.geomspace(_NEAR, 1.0 / _NEAR, 3 * self.budget // 8)
+        eighth, sixteenth = max(2, budget // 8), max(1, budget // 16)
+        near = np.geomspace(_NEAR, 1.0 / _NEAR, 3 * budget // 8)
         shorter = np.geomspace(_NEAR, 1.0, eighth)
         turns = []
         for sign, grid in (
@@ -176,12 +221,12 @@ class PoolAttack(Attack):
             padded = [math.inf, *found, math.inf]
             for place, here in enumerate(found):
                 if here <= padded[place] and here < padded[place + 2]:
-                    ends = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, len(grid) - 1)])
-                    turns.append((here, sign, *ends))
+                    bracket = (float(grid[k]) for k in (max(place - 1, 0), place, min(place + 1, len(grid) - 1)))
+                    turns.append((here, sign, *bracket))
         chosen = sorted(turns)[:_TURNS]
-        for number, (_, sign, low, high) in enumerate(chosen):
-            share = (self.budget - len(tried)) // (len(chosen) - number)
-            golden(lambda size, sign=sign: at(sign * size), low, high, share)  # type: ignore[misc]  # bound in the loop
+        for number, (here, sign, low, size, high) in enumerate(chosen):
+            share = (budget - len(tried)) // (len(chosen) - number)
+            golden(lambda t, sign=sign: at(sign * t), low, (size, here), high, share)  # type: ignore[misc]  # bound in the loop
         best = min(tried, key=lambda size: tried[size])
         return best / (scene.n if scene.own is not None else scene.honest.n), tried[best]
 
@@ -197,7 +242,7 @@ class PoolAttack(Attack):
             if share > 1:
                 change = partial(moved, frame, base, np.arange(scene.f) % groups)
                 evolve(
-                    lambda theta, change=change: value(self._feasible(frame, change(theta))),  # type: ignore[misc]  # bound in the loop
+                    lambda theta, change=change: value(change(theta)),  # type: ignore[misc]  # bound in the loop
                     np.zeros(groups * (len(frame.directions) + 1)),
                     step=_STEP,
                     budget=share,
@@ -208,12 +253,11 @@ class PoolAttack(Attack):
         between = frame.distances(rows)[np.triu_indices(len(rows), 1)]
         return float(between.min()) if len(between) else float("inf")
 
-    def _feasible(self, frame: Frame, rows: Floats) -> Floats:
+    def _feasible(self, frame: Frame, rows: Floats, way: _Apart) -> Floats:
         """The rows, moved apart along one direction where two of them are nearer than the filter allows."""
         if self._least(frame, rows) >= _SPARE * self.eps:
             return rows
-        # The last is a principal direction where there is one: it says little about the mean.
-        unit = frame.directions[-1]
+        unit = way.unit
         points = [frame.updates.combine(row) for row in [*rows, unit]]
         places = frame.updates.inner(*points)[:-1, -1]
         order = np.argsort(places, kind="stable")
@@ -223,4 +267,4 @@ class PoolAttack(Attack):
             apart = _SPARE * self.eps + 1e-9 * float(np.abs(places).max())
             wanted[after] = max(wanted[after], wanted[before] + apart)
         shift = wanted - places
-        return np.asarray(rows + (shift - shift.mean())[:, None] * unit)
+        return np.asarray(rows + (shift - (shift.mean() if way.centred else 0.0))[:, None] * unit)

@@ -93,6 +93,7 @@ class Adversary:
         workers: tuple[Sequence[int], Sequence[int]] | None = None,
         *,
         sound: bool = False,
+        reference: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, Mapping[str, object]]:
         """The `count` rows that the Byzantine workers send, and what the attack found.
 
@@ -104,14 +105,16 @@ class Adversary:
         Where workers send models, `model` is the one that the server sent them, w0: the attack works on the
         differences to it, so that a tailored row is ``w0 - epsilon (w - w0)`` with w the mean of the honest models.
         `workers` are the honest and the Byzantine workers of the round, for attacks on a server that knows them.
-        `sound` says that all honest rows are known to be finite.
+        `sound` says that all honest rows are known to be finite. `reference` is what the rule is given as such, for
+        attacks that try the rule.
         """
         if self.attack is None:
             assert own is not None
             return own, {}
         if model is not None:
             differences = None if own is None else own - model
-            changes, facts = self.rows(honest - model, differences, count, round, workers=workers)
+            known = None if reference is None else reference - model
+            changes, facts = self.rows(honest - model, differences, count, round, workers=workers, reference=known)
             return changes + model, facts
         finite = None if sound or bool(torch.isfinite(honest.sum())) else torch.isfinite(honest).all(1)
         usable = honest if finite is None else honest[finite]
@@ -132,6 +135,7 @@ class Adversary:
             state=self.memory,
             rng=stream(self.settings.seed, "attacker", round),
             workers=names,
+            reference=reference,
         )
         rows: torch.Tensor = made.rows
         if used < count:

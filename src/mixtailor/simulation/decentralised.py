@@ -239,7 +239,8 @@ class Decentralised:
         if used < max(1, self.attack.least_f()):
             return torch.cat([correct, (-seen.mean(0)).expand(count, -1)])
         rng = stream(self.settings.seed, "attacker", round, worker)
-        made = self.attack.craft(seen, used, state=self._states.get(worker), rng=rng).rows
+        own = torch.zeros_like(sent[worker])
+        made = self.attack.craft(seen, used, state=self._states.get(worker), rng=rng, reference=own).rows
         return torch.cat([correct, made, made[-1:].expand(count - used, -1)])
 
     def _evaluated(self, round: int, *, last: bool = False) -> dict[str, Any]:

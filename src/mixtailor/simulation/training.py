@@ -163,6 +163,7 @@ class Simulation:
         self.frames = Frames(settings, rule, filming, self.folder)
         self._server = Server(self.layout.flatten(network), settings)
         self._evaluate = Evaluation(network, data)
+        self._asks = rule.asks().reference is not None
         self._trusted = rule.asks().reference == "trusted"  # an update that the server computes itself
         self._progress: Progress = progress or Silent()
         self._checkpoint_seconds = checkpoint_seconds
@@ -240,7 +241,16 @@ class Simulation:
             mine = rows[len(honest) : len(honest) + len(own)] if own else None
             model = self._server.weights if self.settings.sends == "models" else None
             names = (honest, byzantine)
-            wrong, facts = self._adversary.rows(correct, mine, len(byzantine), round, model, names, sound=sound)
+            wrong, facts = self._adversary.rows(
+                correct,
+                mine,
+                len(byzantine),
+                round,
+                model,
+                names,
+                sound=sound,
+                reference=reference if self._asks else None,
+            )
             correct = placed(workers, byzantine, correct, wrong, room)
         watch.lap("attack")
         shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)

@@ -191,6 +191,22 @@ def test_an_attack_with_a_target():
     assert result.train_metrics_clientapp[1]["mixtailor-quarantined"] == []
 
 
+@pytest.mark.parametrize("sends", ["models", "updates"])
+def test_an_attack_tries_a_rule_with_what_the_strategy_trusts(sends):
+    """Given the strategy's own `reference`, the colluders see it as an update; without one, FLTrust cannot be tried."""
+    own_row = trained(OWN, 1234)
+    change = {n: own_row[n] - OWN[n] if OWN[n].dtype.kind == "f" else own_row[n] for n in OWN}
+    trusted = record(own_row if sends == "models" else change)
+    grid = Colluding(
+        LocalGrid(answer=_answer), Adaptive(mt.FLTrust()), 2, sends=sends, reference=lambda server_round, model: trusted
+    )
+    found = grid._reference(asked(RobustStrategy(mt.Mean()), OWN, grid=grid)[11])
+    np.testing.assert_allclose(flat(found, OWN), flat(change, OWN), atol=1e-6)
+    if sends == "models":
+        strategy = RobustStrategy(mt.FLTrust(), reference=grid.reference)
+        assert strategy.start(grid, record(OWN), num_rounds=1).train_metrics_clientapp[1]["mixtailor-skipped"] == 0
+
+
 def test_replies_that_an_attack_cannot_use_are_left_as_they_are():
     """A silent client, an error and a NaN client do not stop the colluders; too few honest replies do."""
 

@@ -1,10 +1,10 @@
 """Byzantine clients that know everything and act together: in a simulation, where one process holds all replies."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.superlink.grid import HttpGrid
@@ -13,7 +13,7 @@ from mixtailor._checks import check_count, refuse
 from mixtailor._types import Array as Values
 from mixtailor.attacks import Attack
 from mixtailor.engines.flower.arrays import view
-from mixtailor.engines.flower.mods import replaced, update_of
+from mixtailor.engines.flower.mods import difference, replaced, update_of
 
 __all__ = ["Colluding"]
 
@@ -36,6 +36,8 @@ class Colluding(Grid):
         What clients reply with, as in `RobustStrategy`.
     seed : int, optional
         For attacks that use randomness; the operating system's by default.
+    reference : callable, optional
+        The strategy's, for attacks that try a rule with something to trust.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Colluding(Grid):
         *,
         sends: Literal["models", "updates"] = "models",
         seed: int | None = None,
+        reference: Callable[[int, ArrayRecord], ArrayRecord] | None = None,
     ) -> None:
         if isinstance(grid, HttpGrid):
             refuse(
@@ -66,6 +69,7 @@ class Colluding(Grid):
         if isinstance(byzantine, int):
             check_count("Colluding", "byzantine", byzantine, 0)
         self.grid, self.attack, self.byzantine, self.sends = grid, attack, byzantine, sends
+        self.reference = reference
         self.rng = np.random.default_rng(seed)
         self.memory: Any = attack.begin()
         self._last: dict[str, Values] | None = None
@@ -111,9 +115,19 @@ class Colluding(Grid):
         f = len(own) if self.attack.alone else min(len(own), len(honest) - 1)
         if f < max(1, self.attack.least_f()):
             return
-        rows = self.attack(honest, f, own=own[:f], state=self.memory, rng=self.rng)
+        reference = self._reference(wrong[0][0])
+        rows = self.attack(honest, f, own=own[:f], state=self.memory, rng=self.rng, reference=reference)
         for place, (message, reply) in enumerate(wrong):
             replaced(message, reply, rows[min(place, f - 1)], self.sends)
+
+    def _reference(self, message: Message) -> dict[str, Values] | None:
+        """What the strategy's rule trusts in this round, as an update."""
+        if self.reference is None:
+            return None
+        model = next(iter(message.content.array_records.values()))
+        config = next(iter(message.content.config_records.values()))
+        server_round = int(config["server-round"])  # type: ignore[arg-type]  # the strategy's, an int
+        return difference(model, self.reference(server_round, model), self.sends)
 
     # Everything else is the grid's.
 

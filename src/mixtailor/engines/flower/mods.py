@@ -98,10 +98,15 @@ def malformed_mod(fault: Fault, *, nodes: Nodes = None) -> Mod:
 
 def update_of(message: Message, reply: Message, sends: str) -> dict[str, Values]:
     """The update in a client's reply to a message; whole numbers are left as they are."""
-    own = {name: view(array) for name, array in _arrays(reply).items()}
+    return difference(_arrays(message), _arrays(reply), sends)
+
+
+def difference(model: ArrayRecord, replied: ArrayRecord, sends: str) -> dict[str, Values]:
+    """The update in the arrays of a reply; whole numbers are left as they are."""
+    own = {name: view(array) for name, array in replied.items()}
     if sends == "updates":
         return own
-    base = {name: view(array) for name, array in _arrays(message).items()}
+    base = {name: view(array) for name, array in model.items()}
     return {name: values - base[name] if values.dtype.kind == "f" else values for name, values in own.items()}
 
 

@@ -119,11 +119,25 @@ def filtered(views: Array, f: int, levels: Array | None = None, enough: float = 
     return best, least
 
 
+def above_noise(views: Array, f: int, slack: float = 1.0) -> Array:
+    """As `mixtailor.rules.view_filter.above_noise`, for many trainings: weights in [0, 1]."""
+    levels = slack * np.stack([filtered(view[None], f)[1] for view in views])
+    return filtered(views, f, np.maximum(levels, 1e-9), 2.0)[0]
+
+
 def view_filter(views: Array, f: int) -> Array:
     """The weights of `ViewFilter`."""
-    levels = np.stack([filtered(view[None], f)[1] for view in views])
-    weights, _ = filtered(views, f, np.maximum(levels, 1e-9), 2.0)
+    weights = above_noise(views, f)
     return np.asarray(weights / weights.sum(-1, keepdims=True))
+
+
+def shared(weights: Array, copies: Array, following: Array) -> Array:
+    """Weights of which copies share one, times those of who goes with the training."""
+    weights = weights / copies
+    weights /= weights.sum(-1, keepdims=True)
+    both = weights * following
+    total = both.sum(-1, keepdims=True)
+    return np.where(total >= 1.0 / weights.shape[-1], both / np.maximum(total, 1e-300), weights)
 
 
 def squares_of(products: Array) -> Array:
@@ -171,6 +185,11 @@ def nearest_median(products: Array, f: int, iterations: int = 60) -> Array:
     return np.asarray(np.einsum("...i,...ij->...j", weights, mixing))
 
 
+def along(rows: Array, guide: Array) -> Array:
+    """How far each row goes along a direction, (..., n)."""
+    return np.asarray(np.einsum("...nk,...k->...n", rows, guide))
+
+
 def clip_factors(rows: Array) -> Array:
     """What makes updates no longer than the median, (..., n, 1)."""
     lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(-1, keepdims=True))
@@ -185,6 +204,8 @@ class Remembering:
     """The recipe with a memory, and a draw among "filter", "distance" and "nearest" each round."""
 
     pairs = (0.99, 0.95)  # the decays of the running means with random signs, which show who moves with whom
+    along = (0.5, 0.8, 0.95)  # the decays of the running means of how far each worker is along the guide
+    guiding = 0.97  # the decay of the guide, the running mean of the results
 
     def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.9, 0.99)):
         self.f, self.pool, self.decays, self.size = f, pool, decays, size
@@ -195,6 +216,8 @@ class Remembering:
         self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
         self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
         self.signed: dict[float, Any] = {decay: np.float32(0.0) for decay in self.pairs}
+        self.places: dict[float, Any] = {decay: np.float32(0.0) for decay in self.along}
+        self.guide: Array | None = None
         self.last: Any = np.float32(0.0)  # the last deviations, over the usual length
         self.persisting: Array | None = None  # their inner products with those before, and the lengths of those
 
@@ -206,14 +229,14 @@ class Remembering:
         unit = self._unit(now)
         signs = self.random.choice(np.float32([-1.0, 1.0]), self.size)
         before = self.persistence() * self.last
-        views, wide = self._views(sketches, now, factors, signs * (now / unit - before), round)
+        guide = self._guide(sketches)
+        views, wide, guided = self._views(sketches, now, factors, signs * (now / unit - before), guide, round)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
             if here.any():
                 weights[here] = self._decided(name, views[:, here], wide[here])
-        weights = weights / copies(now)
-        weights /= weights.sum(-1, keepdims=True)
+        weights = shared(weights, copies(now), self._following(guided))
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
         deviations = sketches - result[:, :, None]
         for a in self.decays:
@@ -221,6 +244,9 @@ class Remembering:
         deviations /= unit.astype(np.float32)
         for a in self.pairs:
             self.signed[a] = a * self.signed[a] + (1 - a) * signs * (deviations - before)
+        for a in self.along:
+            self.places[a] = a * self.places[a] + (1 - a) * along(deviations, guide)
+        self.guide = result if self.guide is None else self.guiding * self.guide + (1 - self.guiding) * result
         if round:
             found = np.stack([(self.last * deviations).sum(-1), (self.last**2).sum(-1)])
             self.persisting = 0.95 * (0.0 if self.persisting is None else self.persisting) + 0.05 * found
@@ -237,27 +263,30 @@ class Remembering:
         signs = np.random.default_rng(round).choice(np.float32([-1.0, 1.0]), self.size)
         last = now / self._unit(now)
         kept: Any = self.persistence() * self.last
-        means, signed = dict(self.means), dict(self.signed)
+        guide, held = self._guide(sketches), (self.means, self.signed, self.places)
+        means, signed, stands = map(dict, held)
         if patient is not None and round:
             shape, places = now.shape, (slice(None), np.arange(now.shape[1])[:, None], patient)
             for a in self.decays:
                 means[a] = np.broadcast_to(means[a], shape).copy()
                 means[a][places] = now[places]
+            for a in self.along:
+                stands[a] = np.broadcast_to(stands[a], shape[:3]).copy()
+                stands[a][places] = along(last, guide)[places]
             kept = np.broadcast_to(kept, shape).copy()
             kept[places] = (self.persistence() * last)[places]
             for a in self.pairs:
                 signed[a] = np.broadcast_to(signed[a], shape).copy()
                 signed[a][places] = (np.sqrt((1 - a) / (1 + a)) * signs * (last - kept))[places]
-        held, self.means, held_signed, self.signed = self.means, means, self.signed, signed
-        views, wide = self._views(sketches, now, factors, signs * (last - kept), round)
-        self.means, self.signed = held, held_signed
-        found, count = 0.0, copies(now)
+        self.means, self.signed, self.places = means, signed, stands
+        views, wide, guided = self._views(sketches, now, factors, signs * (last - kept), guide, round)
+        self.means, self.signed, self.places = held
+        found, count, following = 0.0, copies(now), self._following(guided)
         for name in set(self.pool):
             flat = self._decided(
                 name, views.reshape(len(views), -1, *views.shape[3:]), wide.reshape(-1, *wide.shape[2:])
             )
-            weights = flat.reshape(count.shape) / count
-            weights /= weights.sum(-1, keepdims=True)
+            weights = shared(flat.reshape(count.shape), count, following)
             found = found + self.pool.count(name) / len(self.pool) * combined(weights, rows)
         return np.asarray(found)
 
@@ -270,13 +299,28 @@ class Remembering:
     def _unit(self, now: Array) -> Array:
         return np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
 
-    def _views(self, sketches: Array, now: Array, factors: Array, new: Array, round: int) -> tuple[Array, Array]:
-        """All views, (V, A, S, n, n), and the widest of those of this round and of the running means."""
+    def _guide(self, sketches: Array) -> Array:
+        """The way that training goes, a unit vector."""
+        found = sketches.mean(2) if self.guide is None else self.guide
+        return np.asarray(found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-30))
+
+    def _views(
+        self, sketches: Array, now: Array, factors: Array, new: Array, guide: Array, round: int
+    ) -> tuple[Array, Array, Array]:
+        """The rule's views, (V, A, S, n, n), the widest of this round's and the running means', and those of who goes
+        with the training."""
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
         wide = widest(views)
         pairs = [together(a * self.signed[a] + (1 - a) * new, effective_rounds(a, round + 1)) for a in self.pairs]
+        stands = along(now / self._unit(now), guide)
+        guided = [view_of((a * self.places[a] + (1 - a) * stands)[..., None]) for a in self.along]
         long = view_of(sketches * np.minimum(2.0, 1.0 / np.maximum(factors, 1e-300)).astype(np.float32))
-        return np.concatenate([views, pairs, long[None]]), wide
+        return np.concatenate([views, pairs, long[None]]), wide, np.stack(guided)
+
+    def _following(self, guided: Array) -> Array:
+        """The weights of who goes with the training, in [0, 1]."""
+        flat = guided.reshape(len(guided), -1, *guided.shape[-2:])
+        return above_noise(flat, self.f, 3.0).reshape(guided.shape[1:-1])
 
     def _decided(self, name: str, views: Array, wide: Array) -> Array:
         if name == "filter":

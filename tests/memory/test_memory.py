@@ -599,6 +599,47 @@ def test_nobody_is_suspected_where_all_are_honest() -> None:
     assert not named
 
 
+FOR_FOUR = [mt.ViewFilter(4), mt.DistanceFilter(), mt.NNM(4) >> mt.GeometricMedian()]
+
+
+@pytest.mark.parametrize("rule", [*FOR_FOUR, mt.MixTailor(FOR_FOUR)], ids=repr)
+def test_pulses_against_the_training_lose_their_weight(rule: mt.Rule) -> None:
+    """Four of twelve push against the mean by half of what workers vary, and half as far with it in other rounds.
+
+    In all directions together this is lost: the running means cancel, and honest workers move together as much.
+    """
+    random, memory, theirs = np.random.default_rng(3), mt.Memory(rule, key=1), []
+    wide = np.where(np.arange(400) < 8, 6.0, 0.3)  # honest deviations have few directions with most of their length
+    for round in range(120):
+        rows = random.normal(size=(12, 400)) * wide + np.where(np.arange(400) < 8, 0.0, 1.0)
+        rows[8:] -= (0.4 if round % 10 < 5 else -0.2) * np.where(np.arange(400) < 8, 0.0, 1.0)
+        theirs.append(np.asarray(memory.aggregate(rows, workers=NAMES).weights)[8:].sum())
+    assert np.mean(theirs[60:]) < 0.12  # a third is their fair share
+
+
+def test_honest_workers_keep_their_weight_along_the_guide() -> None:
+    """Among iid workers the filter along the guide costs little: the noise of the result is nearly that of the mean."""
+    random, memory, noise = np.random.default_rng(5), mt.Memory(mt.DistanceFilter(), key=1), []
+    for _ in range(80):
+        result = memory(random.normal(size=(12, 300)) + 0.3, workers=NAMES)
+        noise.append(12 * np.mean((result - 0.3) ** 2))
+    assert np.mean(noise[20:]) < 1.25
+
+
+def test_the_guide_is_saved() -> None:
+    """A memory that is loaded looks along the same direction, and refuses a guide of another length."""
+    random, memory = np.random.default_rng(6), mt.Memory(mt.ViewFilter(2), key=1)
+    for _ in range(5):
+        memory(random.normal(size=(6, 30)) + 1.0)
+    state, again = memory.state(), mt.Memory(mt.ViewFilter(2))
+    again.restore(state)
+    rows = random.normal(size=(6, 30))
+    np.testing.assert_array_equal(again(rows), memory(rows))
+    for damage in ([], [0.0] * 7, [np.nan] * 1024):
+        with pytest.raises(ValueError, match="damaged"):
+            again.restore({**state, "guide": damage})
+
+
 def test_a_state_is_of_whole_rounds(monkeypatch) -> None:
     """Another thread that asks for the state in the middle of a round waits for its end."""
     memory, rows = mt.Memory(mt.ViewFilter(1), size=16, key=1), np.random.default_rng(0).normal(size=(5, 10))
@@ -606,13 +647,15 @@ def test_a_state_is_of_whole_rounds(monkeypatch) -> None:
     found: list[dict[str, object]] = []
     advance = History.advance
 
-    def asked_halfway(self: History, workers: list[str], means: np.ndarray) -> None:
-        advance(self, workers[:2], means[:, :2])
+    def asked_halfway(
+        self: History, workers: list[str], means: np.ndarray, along: np.ndarray, result: np.ndarray
+    ) -> None:
+        advance(self, workers[:2], means[:, :2], along[:, :2], result)
         thread = threading.Thread(target=lambda: found.append(memory.state()))
         thread.start()
         thread.join(0.1)
         assert not found
-        advance(self, workers[2:], means[:, 2:])
+        advance(self, workers[2:], means[:, 2:], along[:, 2:], result)
 
     monkeypatch.setattr(History, "advance", asked_halfway)
     memory(rows)

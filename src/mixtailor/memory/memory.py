@@ -50,6 +50,12 @@ class Memory(Keeping):
     applied to the clipped updates y of this round. No update is longer than the median, so one round cannot do much
     harm. Updates that are much closer together than is usual in this round (less than a quarter of the usual squared
     distance) share the weight of one, so that nobody gains by sending the same from several workers.
+
+    A push that does harm goes against the training or with it. So the memory keeps a guide, the running mean of the
+    results, and of each worker running means of how far its deviations go along the guide, over about two, five and
+    twenty rounds. In one direction that is known beforehand, a push stands out that is lost among all others. Whatever
+    the rule, workers that go much farther along the guide than the others, or less far, lose their weight, by the
+    filter of `ViewFilter`.
     Cost O(nd), and what the rule does with n x n numbers.
 
     Parameters

@@ -64,13 +64,14 @@ class Remembering(Around):
     """One call of a memory: the rule on the views of the workers, its weights on their clipped updates."""
 
     recall: Recall = field(compare=False)
+    tolerated: int | None = None  # by the rule that the member was drawn from, where there was a draw
 
     def __repr__(self) -> str:
         return repr(self.rule)
 
     def plan(self, arrival: Arrival, request: Request, n: int, key: bytes | None = None) -> Plan:
         plan = self.rule.plan(arrival, request, n, key)
-        return Plan(replace(self, rule=plan.rule), plan.key, plan.facts)
+        return Plan(replace(self, rule=plan.rule, tolerated=self.rule.tolerates(n)), plan.key, plan.facts)
 
     def decide(self, updates: Updates) -> Point:
         return self._decided(updates, None)
@@ -99,11 +100,16 @@ class Remembering(Around):
             _refuse_rule(self.rule)
         # Copies of one update share the weight of one, so that nobody gains by sending the same from several workers.
         shared = weights / self.recall.copies
+        f = min(self.rule.tolerates(updates.n) if self.tolerated is None else self.tolerated, (updates.n - 1) // 2)
+        counted = None if weighting is None else weighting.relative
+        share: float = f if weighting is None or counted is None else weighting.share * counted.sum()
+        following = shared * self.recall.following(share, counted)
+        if following.sum() >= shared.sum() / updates.n:  # else nobody would be left
+            shared = following
         weights = shared * (weights.sum() / shared.sum())
         self.recall.decided(weights)
         facts = dict(point.facts)
         if self.recall.suspects and updates.n <= _COUNTED:
-            counted = None if weighting is None else weighting.relative
             # Over a few dozen rounds of workers with momentum, honest ones seem to move together.
             kept = above_noise(steady, (updates.n - 1) // 2, counted).weights
             hostile = (kept < 0.5 * kept.max()) | (self.recall.copies > 1.0)

@@ -91,7 +91,7 @@ class ViewFilter(Rule):
         return combined_by_mass(updates, above_noise(views, weighting.share * mass.sum(), mass), mass)
 
 
-def above_noise(views: Floats, f: float, mass: Floats | None = None) -> Filtered:
-    """The filter over several views, in units of what it leaves in each of them alone."""
+def above_noise(views: Floats, f: float, mass: Floats | None = None, slack: float = 1.0) -> Filtered:
+    """The filter over several views, in units of what it leaves in each of them alone, times the slack."""
     alone = filtered_each(views[:, None], f, mass=mass)
-    return filtered(views, f, [max(found.spread, _ROUNDING) for found in alone], _ENOUGH, mass)
+    return filtered(views, f, [max(slack * found.spread, _ROUNDING) for found in alone], _ENOUGH, mass)

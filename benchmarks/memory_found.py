@@ -97,8 +97,9 @@ def _point(parameters: Sequence[tuple[str, float, float]], *values: float) -> li
     return [(value - low) / (high - low) for value, (_, low, high) in zip(values, parameters, strict=True)]
 
 
-# The first three and the pauses were found against earlier forms of the recipe, the pulses and the resonance in bursts
-# against the present one. The smooth one was not found: it is the third with the noise of workers that have momentum.
+# The first three and the pauses were found against the earliest forms of the recipe, the pulses and the late resonance in
+# bursts against the one before the present, the last of each family against the present one. The smooth one was not
+# found: it is the third with the noise of workers that have momentum.
 FOUND = {
     name: resonant(_point(RESONANCE, *values))
     for name, values in {
@@ -107,6 +108,7 @@ FOUND = {
         "late resonance inside the noise": (1.317, 1.206, 0.081, 0.368, 1.303, 2.114, 0.5, 0.002, 0.5, 0.0),
         "smooth late resonance": (1.3, 1.2, 0.1, 0.3, 1.7, 2.3, 1.0, 0.0, 0.5, 0.9),
         "late resonance in bursts": (1.366, 1.6, -0.032, 0.187, 1.744, 0.815, 0.862, 0.164, 0.595, 0.415),
+        "resonance against the mean": (0.835, 0.847, 0.871, 0.326, 1.256, 1.25, 0.51, -0.136, 0.231, 0.371),
     }.items()
 } | {
     name: planned(_point(PARAMETERS, *values))
@@ -114,5 +116,6 @@ FOUND = {
         "long, with pauses": (1.94, -0.236, 1.784, 0.377, 0.845, 0.806, 0.348, 0.137, 0.499, 0.33),
         "short pulses": (0.839, -0.181, 1.211, 0.699, 0.986, 0.679, -0.434, 0.065, 0.138, 0.359),
         "long pulses": (0.961, 0.386, 0.943, 0.36, 2.139, 0.448, 0.498, 0.077, 0.482, 0.245),
+        "shifts in two groups": (0.874, 1.005, 0.182, 0.412, 0.714, 0.311, 0.249, 0.151, 0.501, 0.587),
     }.items()
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ATTACKS", "TRYING", "Attack", "running_mean"]
+__all__ = ["ATTACKS", "AVOIDING", "TRYING", "Attack", "running_mean"]
 
 Array = np.ndarray[Any, Any]
 Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]
@@ -355,6 +355,28 @@ def _resonant(honest: Array, state: dict[str, Any], against: float, kept: int) -
     return _unit(_unit(push) - against * _unit(mean)), deviations
 
 
+def avoiding(size: float, share: float, signs: bool) -> Attack:
+    """A push without what lies along the server's guide, the running mean of its results, and with noise.
+
+    Along the curvature times the velocity, or against the signs of the running mean of the honest updates.
+    """
+
+    def attack(honest: Array, b: int, _round: int, _rounds: int, state: dict[str, Any], random: Any) -> Array:
+        mean = honest.mean(1)
+        result = state.get("result", mean)
+        state["guide"] = 0.97 * state.get("guide", result) + 0.03 * result
+        push, deviations = _resonant(honest, state, 0.0, 50)
+        if signs:
+            push = -np.sign(running_mean(honest, state, 0.9)) * honest.std(1)
+        guide = _unit(state["guide"])
+        push = _unit(push - np.einsum("sd,sd->s", push, guide)[:, None] * guide)
+        mixing = np.sqrt(share / honest.shape[1]) * random.normal(size=(len(honest), b, honest.shape[1]))
+        noise = np.einsum("sbh,shd->sbd", mixing.astype(np.float32), deviations)
+        return np.asarray((mean + size * _reach(honest)[:, None] * push)[:, None] + noise, np.float32)
+
+    return attack
+
+
 def trying(patient: bool, curvature: bool) -> Attack:
     """The most harmful of some pushes, by trying each on the server's memory and both of its rules.
 
@@ -454,6 +476,12 @@ ATTACKS: dict[str, Attack] = {
     "smooth unrelated resonance 1.3": unrelated_resonance(1.3, 1.5, 0.3, smooth=1.0),
 }
 
+# By someone who knows of the guide. They are not among all attacks.
+AVOIDING: dict[str, Attack] = {
+    f"avoiding the guide, {'signs' if signs else 'curvature'} {size:g}": avoiding(size, share, signs)
+    for signs in (False, True)
+    for size, share in ((0.6, 0.5), (1.0, 0.8), (1.6, 1.2))
+}
 # Attacks that try their updates on the server's memory, each in trainings of its own. They are not among all attacks.
 TRYING: dict[str, Attack] = {
     "tries against the mean": trying(False, False),

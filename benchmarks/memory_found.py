@@ -97,8 +97,8 @@ def _point(parameters: Sequence[tuple[str, float, float]], *values: float) -> li
     return [(value - low) / (high - low) for value, (_, low, high) in zip(values, parameters, strict=True)]
 
 
-# The first three and the pauses were found against the earliest forms of the recipe, the pulses and the late resonance in
-# bursts against the one before the present, the last of each family against the present one. The smooth one was not
+# The first three and the pauses were found against the earliest forms of the recipe, the pulses and the late resonance
+# in bursts against the one before the present, the last of each family against the present one. The smooth one was not
 # found: it is the third with the noise of workers that have momentum.
 FOUND = {
     name: resonant(_point(RESONANCE, *values))

@@ -1,4 +1,7 @@
-"""The tables of ``memory.md``, from what `benchmarks.memory` kept in ``results/memory.json``."""
+"""The tables of ``memory.md``, from what `benchmarks.memory` kept in ``results/memory.json``.
+
+A record with ``"form": "before"`` is of the form of the recipe before the present one, and has a dagger.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,13 +40,18 @@ def read() -> list[Record]:
 
 
 def _found(records: Sequence[Record], data: str, options: Mapping[str, Any], recipes: Iterable[str]) -> Record | None:
-    """The record of these options and at least these recipes that has the most seeds."""
+    """The record of these options and at least these recipes: of the present form, if there is one, with most seeds."""
     fitting = [
         record
         for record in records
         if record["data"] == data and record["options"] == options and set(recipes) <= record["recipes"].keys()
     ]
-    return max(fitting, key=lambda record: record["seeds"][1] - record["seeds"][0], default=None)
+    return max(fitting, key=lambda record: (not _before(record), record["seeds"][1] - record["seeds"][0]), default=None)
+
+
+def _before(record: Record) -> str:
+    """A dagger for the form before."""
+    return " †" if record.get("form") == "before" else ""
 
 
 def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
@@ -59,10 +67,10 @@ def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
                 ours = record["recipes"][OURS]
                 target = targets.get(momentum, "")
                 if options.get("byzantine") == 5:
-                    target = _excess(records, data, momentum, ours)
+                    target = _excess(records, data, momentum, record)
                 below = f"{ours['below']:.1f} ± {ours['interval']:.1f}"
                 numbers = [f"{record['omniscient']:.1f}", f"{ours['accuracy']:.1f}", below]
-                lines.append([title, shown, where, *numbers, ours["attack"], target])
+                lines.append([title, shown, where + _before(record), *numbers, ours["attack"], target])
                 title = ""
                 shown = ""
     header = ["Setting", "Data", "Momentum", "omniscient", "recommended", "below", "worst attack", "Target"]
@@ -81,12 +89,12 @@ def short(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
     return ["", *(f"momentum at the {where}" for where in MOMENTA.values())], lines
 
 
-def _excess(records: Sequence[Record], data: str, momentum: str, ours: Mapping[str, Any]) -> str:
+def _excess(records: Sequence[Record], data: str, momentum: str, more: Record) -> str:
     """How much is lost where one Byzantine worker more than declared is there."""
     right = _found(records, data, {"f": 4, "momentum": momentum}, [OURS])
-    if right is None:
+    if right is None or _before(right) != _before(more):
         return "6 below the right f"
-    return f"6 below the right f; {ours['below'] - right['recipes'][OURS]['below']:.1f}"
+    return f"6 below the right f; {more['recipes'][OURS]['below'] - right['recipes'][OURS]['below']:.1f}"
 
 
 def draw(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
@@ -102,7 +110,7 @@ def draw(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
             lines.append(
                 [
                     shown,
-                    where,
+                    where + _before(record),
                     f"{record['seeds'][0]} to {record['seeds'][1]}",
                     f"{ours['accuracy']:.1f}",
                     f"{alone['accuracy']:.1f}",
@@ -126,7 +134,7 @@ def alternatives(
     there = [(title, record) for title, record in columns if record is not None]
     names = list(dict.fromkeys(name for _, record in there for name in record["recipes"]))
     lines = [[name, *(_below(record["recipes"].get(name)) for _, record in there)] for name in names]
-    return ["", *(title for title, _ in there)], lines
+    return ["", *(title + _before(record) for title, record in there)], lines
 
 
 def _below(found: Mapping[str, Any] | None) -> str:

@@ -18,7 +18,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
 
     Settings of training that belong to it: momentum at the workers, 0.9, if you can choose. In the worst of 73 attacks,
     at f = 4 of 12, ten seeds, it lost 1.1 points of accuracy with momentum at the workers and 2.7 at the server on
-    digits, and 1.2 to 2.0 on other data. With five of twelve Byzantine and f = 4 it lost 4.3 and 6.4 on digits. Where
+    digits, and 1.0 to 2.0 on other data. With five of twelve Byzantine and f = 4 it lost 4.3 and 6.4 on digits. Where
     Byzantine workers can change their names every round, it lost 9 points with momentum at the workers, and 52 with
     momentum at the server. Where honest workers' data differ, it loses more: with Dirichlet(0.5) 12 to 13 points at f =
     4, and something also where nobody attacks. Scale inputs to a mean near zero: where their mean is far from it, a

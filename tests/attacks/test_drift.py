@@ -157,21 +157,25 @@ def test_names_are_counted() -> None:
         ExpectedDrift(mt.Comed()).craft(rows(), 2, workers=[1, 2, 3])
 
 
+class AnyRows(mt.Rule):
+    """A mean of any updates, for rules that note what they are given."""
+
+    requirement = "n >= 1"
+    cost = "O(nd)"
+
+    def min_rows(self):
+        return 1
+
+    def tolerates(self, n):
+        return n - 1
+
+
 @pytest.mark.parametrize(("asked", "same"), [("trusted", True), ("previous", False)])
 def test_an_expected_drift_plans_with_the_server_s_reference(asked, same) -> None:
     """A trusted one in every simulated round; else the first, and after it the result before."""
     seen = []
 
-    class Noting(mt.Rule):
-        requirement = "n >= 1"
-        cost = "O(nd)"
-
-        def min_rows(self):
-            return 1
-
-        def tolerates(self, n):
-            return n - 1
-
+    class Noting(AnyRows):
         def asks(self):
             return Asks(reference=asked)
 
@@ -190,16 +194,7 @@ def test_in_every_simulated_round_the_attacker_knows_the_mean_of_that_round() ->
     """The first start is one deviation against the signs: the same push in each round, from another mean."""
     seen = []
 
-    class Noting(mt.Rule):
-        requirement = "n >= 1"
-        cost = "O(nd)"
-
-        def min_rows(self):
-            return 1
-
-        def tolerates(self, n):
-            return n - 1
-
+    class Noting(AnyRows):
         def decide(self, updates):
             seen.append(np.stack([updates.at(updates.row(i)) for i in range(updates.n)]))
             return updates.mean()

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import mixtailor as mt
+from mixtailor.intake import receive
 from mixtailor.memory import history
 from mixtailor.memory.history import History, Recall
 from mixtailor.memory.views import copies, embedded, view_of, widest
+from mixtailor.mixing import SeededEntropy
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.view_filter import above_noise
+from mixtailor.updates import Updates
 
 NAMES = [f"w{i}" for i in range(12)]
 
@@ -518,8 +521,6 @@ def test_an_attacker_can_try_updates_on_the_memory_and_teaches_it_nothing() -> N
     from mixtailor.attacks import ALIE, BestResponse
     from mixtailor.attacks.base import Scene
     from mixtailor.attacks.trials import Trials
-    from mixtailor.intake import receive
-    from mixtailor.updates import Updates
 
     memory, byzantine = mt.recommended(4), [1, 4, 6, 9]
     trained(memory, 60, byzantine)
@@ -626,6 +627,25 @@ def test_honest_workers_keep_their_weight_along_the_guide() -> None:
     assert np.mean(noise[20:]) < 1.25
 
 
+def test_who_tries_each_rule_of_a_pool_sees_what_the_server_would_do() -> None:
+    """Also along the guide, where DistanceFilter alone would remove as many as n allows, and not the pool's f."""
+    pool, random = mt.MixTailor([mt.ViewFilter(1), mt.DistanceFilter()]), np.random.default_rng(4)
+    aim = np.ones(60)
+    for seed in range(6):
+        memory = mt.Memory(pool, key=1)
+        for _ in range(12):
+            rows = random.normal(size=(12, 60)) + aim
+            rows[8:] -= 0.7 * aim  # four push, of which the pool's f declares one
+            memory(rows, workers=NAMES, entropy=SeededEntropy(seed))
+        rows = random.normal(size=(12, 60)) + aim
+        rows[8:] -= 0.7 * aim
+        memory.expect(NAMES)
+        updates = Updates.arrived(receive(rows))
+        tried = [updates.at(one.decide(updates)) for one in memory.members(12)[0]]
+        result = memory(rows, workers=NAMES, entropy=SeededEntropy(seed))
+        assert min(np.abs(one - result).max() for one in tried) < 1e-9
+
+
 def test_the_guide_is_saved() -> None:
     """A memory that is loaded looks along the same direction, and refuses a guide of another length."""
     random, memory = np.random.default_rng(6), mt.Memory(mt.ViewFilter(2), key=1)
@@ -678,7 +698,6 @@ def test_a_restored_memory_does_not_share_the_numbers_of_the_state() -> None:
 
 def test_restored_then_continued_equals_uninterrupted(tmp_path) -> None:
     """Saved and loaded every few rounds, with workers that come and go: the same results and suspects."""
-    from mixtailor.mixing import SeededEntropy
 
     pool = mt.MixTailor([mt.ViewFilter(2), mt.NNM(2) >> mt.GeometricMedian()])
 

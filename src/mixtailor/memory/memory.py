@@ -113,6 +113,7 @@ class Memory(Keeping):
     _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _expected: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _repeated: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _drawn_from: Rule | None = field(default=None, init=False, repr=False, compare=False)  # of one of a pool's memories
     _mutex: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False, compare=False)
 
     lacks: ClassVar[Mapping[str, str]] = {"translation": "updates are clipped to a length from the origin"}
@@ -151,7 +152,8 @@ class Memory(Keeping):
         The updates are those of the workers that `expect` named, or of workers that are not known.
         """
         workers = self._expected if len(self._expected) == updates.n else [f"?{row}" for row in range(updates.n)]
-        return Remembering(self.rule, Recall(self._history, workers, suspects=False)).decide(updates)
+        tolerated = None if self._drawn_from is None else self._drawn_from.tolerates(updates.n)
+        return Remembering(self.rule, Recall(self._history, workers, suspects=False), tolerated).decide(updates)
 
     def expect(self, workers: Sequence[object]) -> None:
         """Whose updates `decide` will be given, in order."""
@@ -179,6 +181,7 @@ class Memory(Keeping):
         made = replace(self, rule=rule)
         object.__setattr__(made, "_history", self._history)
         object.__setattr__(made, "_expected", self._expected)
+        object.__setattr__(made, "_drawn_from", self.rule)
         return made
 
     # What users call.

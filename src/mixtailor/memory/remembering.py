@@ -73,6 +73,9 @@ class Remembering(Around):
         plan = self.rule.plan(arrival, request, n, key)
         return Plan(replace(self, rule=plan.rule, tolerated=self.rule.tolerates(n)), plan.key, plan.facts)
 
+    def _tolerated(self, n: int) -> int:
+        return self.rule.tolerates(n) if self.tolerated is None else self.tolerated
+
     def decide(self, updates: Updates) -> Point:
         return self._decided(updates, None)
 
@@ -100,9 +103,10 @@ class Remembering(Around):
             _refuse_rule(self.rule)
         # Copies of one update share the weight of one, so that nobody gains by sending the same from several workers.
         shared = weights / self.recall.copies
-        f = min(self.rule.tolerates(updates.n) if self.tolerated is None else self.tolerated, (updates.n - 1) // 2)
-        counted = None if weighting is None else weighting.relative
-        share: float = f if weighting is None or counted is None else weighting.share * counted.sum()
+        counted, share = None, float(min(self._tolerated(updates.n), (updates.n - 1) // 2))
+        if weighting is not None:
+            counted = weighting.relative
+            share = weighting.share * float(counted.sum())
         following = shared * self.recall.following(share, counted)
         if following.sum() >= shared.sum() / updates.n:  # else nobody would be left
             shared = following

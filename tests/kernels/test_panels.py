@@ -50,6 +50,21 @@ def test_several_panels_and_ranges_make_one_matrix() -> None:
     assert np.allclose(_upper(sums.total), _upper(_exact(rows, 2.0)), rtol=1e-13)
 
 
+def _rows(rng: np.random.Generator, kind: str, n: int, exponent: int) -> np.ndarray:
+    """Rows of 70 numbers of some kind, times a power of two."""
+    rows = rng.normal(size=(n, 70))
+    if kind == "offset":
+        rows = rng.normal(size=70) * 1e6 + rng.integers(-3, 4, size=(n, 70)) * 0.0625
+    elif kind == "rows":
+        rows *= 10.0 ** rng.integers(-12, 12, size=(n, 1))
+    elif kind == "columns":
+        rows *= 10.0 ** rng.integers(-12, 12, size=70)
+    elif kind == "alternating":  # every rounding of a sum goes the same way
+        rows = np.where(np.arange(n)[:, None] % 2, 1.0, 0.0) * (1.0 + 2.0**-12) * np.ones(70)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(rows, exponent), np.float32)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
@@ -59,18 +74,7 @@ def test_several_panels_and_ranges_make_one_matrix() -> None:
 )
 def test_the_bound_holds_wherever_the_sum_is_sound(seed: int, exponent: int, kind: str, p: float) -> None:
     """Rows of any size, near-duplicates about a far offset, rows and columns of very different sizes."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(7, 70))
-    if kind == "offset":
-        rows = rng.normal(size=70) * 1e6 + rng.integers(-3, 4, size=(7, 70)) * 0.0625
-    elif kind == "rows":
-        rows *= 10.0 ** rng.integers(-12, 12, size=(7, 1))
-    elif kind == "columns":
-        rows *= 10.0 ** rng.integers(-12, 12, size=70)
-    elif kind == "alternating":  # every rounding of a sum goes the same way
-        rows = np.where(np.arange(7)[:, None] % 2, 1.0, 0.0) * (1.0 + 2.0**-12) * np.ones(70)
-    with np.errstate(over="ignore"):
-        rows = np.ldexp(rows, exponent).astype(np.float32)
+    rows = _rows(np.random.default_rng(seed), kind, 7, exponent)
     if not np.isfinite(rows).all():
         return
     block, exact = Block.of(rows), _upper(_exact(rows, p))
@@ -107,13 +111,7 @@ def _squares_about(rows: np.ndarray, centre: int, double: bool) -> tuple[np.ndar
 def test_products_give_squares_within_their_bound(seed: int, exponent: int, kind: str, double: bool) -> None:
     """Rows of any size, and near-duplicates about a far offset, whichever row is the centre."""
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(13, 70))
-    if kind == "offset":
-        rows = rng.normal(size=70) * 1e6 + rng.integers(-3, 4, size=(13, 70)) * 0.0625
-    elif kind == "rows":
-        rows *= 10.0 ** rng.integers(-12, 12, size=(13, 1))
-    with np.errstate(over="ignore"):
-        rows = np.ldexp(rows, exponent).astype(np.float32)
+    rows = _rows(rng, kind, 13, exponent)
     if not np.isfinite(rows).all():
         return
     centre = int(rng.integers(13))

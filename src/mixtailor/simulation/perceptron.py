@@ -2,8 +2,8 @@ r"""Gradients of all workers for plain perceptrons: the layerwise pass written o
 
 On a network as small as 784-100-10, autograd's bookkeeping takes about a seventh of the time. Here the backward pass is
 a loop over the layers; each operation is the one that autograd would call, so that the bits are the same. On examples
-without their zeros the first layer is computed by kernels of our own, and where there is one hidden layer all of it is:
-results differ by rounding.
+without their zeros the first layer is computed by a kernel of our own, and where there is one hidden layer so is
+everything up to the gradient of the first weight: results differ by rounding.
 """
 
 from __future__ import annotations
@@ -94,10 +94,8 @@ def cross_entropy_gradients(
             slopes = torch.ops.aten.threshold_backward(slopes, value, 0)
             continue
         own = slopes.view(n, batch, -1)
-        if isinstance(value, SparseBatch):
-            value.outer(own, rows[f"{name}.weight"])
-        else:
-            torch.bmm(own.transpose(1, 2), value.view(n, batch, -1), out=rows[f"{name}.weight"])
+        examples = value.dense() if isinstance(value, SparseBatch) else value.view(n, batch, -1)
+        torch.bmm(own.transpose(1, 2), examples, out=rows[f"{name}.weight"])
         if layer.bias is not None:
             torch.sum(own, 1, out=rows[f"{name}.bias"])
         if value is not entered[0]:

@@ -223,7 +223,8 @@ class Simulation:
         # Where honest workers alone compute, their updates are made in the matrix that the rule will read.
         room = None if len(computing) > len(honest) or not byzantine else self._room_for(len(workers))
         rows, losses = self._workers.rows(self._server.weights, round, computing, poisoned=own, out=room)
-        correct, reference = rows[: len(honest)], rows[-1] if self._trusted else self._previous
+        correct, previous = rows[: len(honest)], rows[-1] if self._trusted else self._previous
+        reference = previous if self._asks else None  # a rule that asks for none is spared its conversion
         rule = self._rule_of(rows[len(honest) + len(own) :][: len(simulated)])
         tally.losses += float(losses[: len(honest)].mean())
         watch.lap("gradients")
@@ -249,11 +250,11 @@ class Simulation:
                 model,
                 names,
                 sound=sound,
-                reference=reference if self._asks else None,
+                reference=reference,
             )
             correct = placed(workers, byzantine, correct, wrong, room)
         watch.lap("attack")
-        shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, reference)
+        shot = self.frames.shoot(round, correct, workers, byzantine, self._server.weights, previous)
         watch.lap("frames")
         result = rule.aggregate(
             correct,

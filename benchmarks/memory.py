@@ -204,11 +204,11 @@ def combined(weights: Array, rows: Array) -> Array:
 class Remembering:
     """The recipe with a memory, and a draw among "filter", "distance" and "nearest" each round."""
 
-    pairs = (0.99, 0.95)  # the decays of the running means with random signs, which show who moves with whom
+    pairs = 0.99  # the decay of the running mean with random signs, which shows who moves with whom
     along = (0.5, 0.8, 0.95)  # the decays of the running means of how far each worker is along the guide
     guiding = 0.97  # the decay of the guide, the running mean of the results
 
-    def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.9, 0.99)):
+    def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.99,)):
         self.f, self.pool, self.decays, self.size = f, pool, decays, size
         self.random = np.random.default_rng(4242)
         turned = self.random.integers(size, size=-(-d // size))
@@ -216,7 +216,7 @@ class Remembering:
         self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
         self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
         self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
-        self.signed: dict[float, Any] = {decay: np.float32(0.0) for decay in self.pairs}
+        self.signed: Any = np.float32(0.0)
         self.places: dict[float, Any] = {decay: np.float32(0.0) for decay in self.along}
         self.guide: Array | None = None
         self.last: Any = np.float32(0.0)  # the last deviations, over the usual length
@@ -226,12 +226,12 @@ class Remembering:
         return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
 
     def __call__(self, rows: Array, round: int) -> Array:
-        rows, sketches, now, factors = self._clipped(rows)
+        rows, sketches, now = self._clipped(rows)
         unit = self._unit(now)
         signs = self.random.choice(np.float32([-1.0, 1.0]), self.size)
         before = self.persistence() * self.last
         guide = self._guide(sketches)
-        views, wide, guided = self._views(sketches, now, factors, signs * (now / unit - before), guide, round)
+        views, wide, guided = self._views(now, signs * (now / unit - before), guide, round)
         weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
         for place, name in enumerate(self.pool):
             here = drawn == place
@@ -243,8 +243,7 @@ class Remembering:
         for a in self.decays:
             self.means[a] = a * self.means[a] + (1 - a) * deviations
         deviations /= unit.astype(np.float32)
-        for a in self.pairs:
-            self.signed[a] = a * self.signed[a] + (1 - a) * signs * (deviations - before)
+        self.signed = self.pairs * self.signed + (1 - self.pairs) * signs * (deviations - before)
         for a in self.along:
             self.places[a] = a * self.places[a] + (1 - a) * along(deviations, guide)
         self.guide = result if self.guide is None else self.guiding * self.guide + (1 - self.guiding) * result
@@ -260,12 +259,12 @@ class Remembering:
         For an attacker who knows what is remembered and both rules, but neither the draw nor this round's signs. With
         `patient`, the Byzantine workers (S, b), as if these had always deviated as they do now.
         """
-        rows, sketches, now, factors = self._clipped(rows)
+        rows, sketches, now = self._clipped(rows)
         signs = np.random.default_rng(round).choice(np.float32([-1.0, 1.0]), self.size)
         last = now / self._unit(now)
         kept: Any = self.persistence() * self.last
         guide, held = self._guide(sketches), (self.means, self.signed, self.places)
-        means, signed, stands = map(dict, held)
+        means, signed, stands = dict(self.means), self.signed, dict(self.places)
         if patient is not None and round:
             shape, places = now.shape, (slice(None), np.arange(now.shape[1])[:, None], patient)
             for a in self.decays:
@@ -276,11 +275,10 @@ class Remembering:
                 stands[a][places] = along(last, guide)[places]
             kept = np.broadcast_to(kept, shape).copy()
             kept[places] = (self.persistence() * last)[places]
-            for a in self.pairs:
-                signed[a] = np.broadcast_to(signed[a], shape).copy()
-                signed[a][places] = (np.sqrt((1 - a) / (1 + a)) * signs * (last - kept))[places]
+            signed = np.broadcast_to(signed, shape).copy()
+            signed[places] = (np.sqrt((1 - self.pairs) / (1 + self.pairs)) * signs * (last - kept))[places]
         self.means, self.signed, self.places = means, signed, stands
-        views, wide, guided = self._views(sketches, now, factors, signs * (last - kept), guide, round)
+        views, wide, guided = self._views(now, signs * (last - kept), guide, round)
         self.means, self.signed, self.places = held
         found, count, following = 0.0, copies(now), self._following(guided)
         for name in set(self.pool):
@@ -291,11 +289,10 @@ class Remembering:
             found = found + self.pool.count(name) / len(self.pool) * combined(weights, rows)
         return np.asarray(found)
 
-    def _clipped(self, rows: Array) -> tuple[Array, Array, Array, Array]:
-        factors = clip_factors(rows)
-        rows = rows * factors.astype(np.float32)
+    def _clipped(self, rows: Array) -> tuple[Array, Array, Array]:
+        rows = rows * clip_factors(rows).astype(np.float32)
         sketches = self.sketch(rows)
-        return rows, sketches, sketches - sketches.mean(2, keepdims=True), factors
+        return rows, sketches, sketches - sketches.mean(2, keepdims=True)
 
     def _unit(self, now: Array) -> Array:
         return np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
@@ -305,18 +302,16 @@ class Remembering:
         found = sketches.mean(2) if self.guide is None else self.guide
         return np.asarray(found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-30))
 
-    def _views(
-        self, sketches: Array, now: Array, factors: Array, new: Array, guide: Array, round: int
-    ) -> tuple[Array, Array, Array]:
+    def _views(self, now: Array, new: Array, guide: Array, round: int) -> tuple[Array, Array, Array]:
         """The rule's views, (V, A, S, n, n), the widest of this round's and the running means', and those of who goes
         with the training."""
         views = np.stack([view_of(now), *(view_of(a * self.means[a] + (1 - a) * now) for a in self.decays)])
         wide = widest(views)
-        pairs = [together(a * self.signed[a] + (1 - a) * new, effective_rounds(a, round + 1)) for a in self.pairs]
+        signed = self.pairs * self.signed + (1 - self.pairs) * new
+        pairs = together(signed, effective_rounds(self.pairs, round + 1))
         stands = along(now / self._unit(now), guide)
         guided = [view_of((a * self.places[a] + (1 - a) * stands)[..., None]) for a in self.along]
-        long = view_of(sketches * np.minimum(2.0, 1.0 / np.maximum(factors, 1e-300)).astype(np.float32))
-        return np.concatenate([views, pairs, long[None]]), wide, np.stack(guided)
+        return np.concatenate([views, pairs[None]]), wide, np.stack(guided)
 
     def _following(self, guided: Array) -> Array:
         """The weights of who goes with the training, in [0, 1]."""

@@ -15,9 +15,8 @@ from mixtailor.storage.group import Group
 
 __all__ = ["MOST_WORKERS", "History", "Recall"]
 
-MOST_WORKERS = 1 << 16  # 1.4 gigabytes, with the sketches and time scales that are the default
-# The decays of the running means with random signs. The second shows sooner who has begun to move together.
-_TOGETHER = (0.99, 0.95)
+MOST_WORKERS = 1 << 16  # 0.8 gigabytes, with the sketches and the time scale that are the default
+_TOGETHER = 0.99  # the decay of the running mean with random signs
 # How far a worker goes along the guide is remembered at three time scales, and the guide itself over about thirty
 # rounds. Chosen on digits, seeds 0 to 3: with a guide of ten or a hundred rounds, pulses by five of twelve harm more.
 _ALONG, _GUIDING, _SLACK = (0.5, 0.8, 0.95), 0.97, 3.0
@@ -34,7 +33,7 @@ _MOST = float(np.finfo(np.float32).max)  # an infinity would never leave a runni
 class History:
     """Running means, at several time scales, of how each worker's sketch deviates from the result's.
 
-    Two more have signs that are drawn again in each call: the inner products of two workers' means are sums over the
+    One more has signs that are drawn again in each call: the inner products of two workers' means are sums over the
     rounds of the inner products of what was new in the deviations, and show who moves with whom. What is new is the
     deviation less `persistence` times the last one. With momentum at the workers, or with data that differ, honest
     deviations hardly change from one round to the next: a hundred rounds then say as little as ten, and honest
@@ -56,7 +55,7 @@ class History:
 
     def __init__(self, key: int, decays: tuple[float, ...], size: int) -> None:
         self.key, self.decays, self.size = key, decays, size
-        self.means: dict[str, Floats] = {}  # by worker, (time scales, those with signs, the last; size) in float32
+        self.means: dict[str, Floats] = {}  # by worker, (time scales, that with signs, the last; size) in float32
         self.along: dict[str, Floats] = {}  # by worker, one number for each decay of these
         self.guide: Floats | None = None  # the running mean of the results' sketches
         self.persisting: dict[str, Floats] = {}  # by worker: inner products with the last deviation, and its lengths
@@ -89,8 +88,8 @@ class History:
             )
 
     def scales(self) -> Floats:
-        """The decay of each running mean, those with signs behind, the last deviation last; for (scales, n, size)."""
-        return np.array([*self.decays, *_TOGETHER, _LAST])[:, None, None]
+        """The decay of each running mean, that with signs behind, the last deviation last; for (scales, n, size)."""
+        return np.array([*self.decays, _TOGETHER, _LAST])[:, None, None]
 
     def signs(self) -> Floats:
         """The random signs of this call."""
@@ -107,10 +106,9 @@ class History:
         found = median(np.array(slopes)) if slopes else 0.0
         return float(min(found, _MOST_PERSISTENT)) if found >= _LEAST else 0.0
 
-    def effective_rounds(self, workers: Sequence[str]) -> list[float]:
-        """Of how many rounds with equal weights each mean with signs has the noise, this call included."""
-        rounds = 1.0 + median(np.array([self.rounds.get(worker, 0) for worker in workers]))
-        return [effective_rounds(decay, rounds) for decay in _TOGETHER]
+    def effective_rounds(self, workers: Sequence[str]) -> float:
+        """Of how many rounds with equal weights the mean with signs has the noise, this call included."""
+        return effective_rounds(_TOGETHER, 1.0 + median(np.array([self.rounds.get(worker, 0) for worker in workers])))
 
     def means_of(self, workers: Sequence[str]) -> Floats:
         """The running means of these workers, (scales, n, size). A worker that is new has deviated by nothing."""
@@ -232,7 +230,7 @@ class Recall:
     def views(
         self, sketches: Floats, received: Sequence[int], d: int, mass: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """The views of this round and of all time scales, and those of who moves with whom, V x n x n each."""
+        """The views of this round and of all time scales, V x n x n, and that of who moves with whom, n x n."""
         self.history.check_length(d)
         self._d = d
         self._names, self._sketches = [self.workers[row] for row in received], sketches
@@ -250,10 +248,8 @@ class Recall:
         self._guide = self.history.direction(sketches, mass)
         self._add(now, known)
         self.copies = copies(now, mass)
-        scales = len(self.history.decays)
-        rounds = np.array(self.history.effective_rounds(self._names))
-        steady = view_of(np.concatenate([now[None], means[:scales]]), mass)
-        return steady, together(means[scales : scales + len(_TOGETHER)], rounds, mass)
+        steady = view_of(np.concatenate([now[None], means[:-2]]), mass)
+        return steady, together(means[-2], self.history.effective_rounds(self._names), mass)
 
     def following(self, f: float, mass: Floats | None = None) -> Floats:
         """After `views`: weights in [0, 1], low for workers that go far more, or less, along the guide than the others.
@@ -263,12 +259,11 @@ class Recall:
         return above_noise(view_of(self._along[..., None], mass), f, mass, slack=_SLACK).weights
 
     def _add(self, deviations: Floats, known: Floats | float) -> None:
-        """Add deviations to the running means, to those with signs what was not `known` of them."""
-        scales, steady = self.history.scales(), len(self.history.decays)
+        """Add deviations to the running means, to that with signs what was not `known` of them."""
         last = deviations / self._unit  # so that rounds count alike, however long their updates are
-        self._moved[:steady] += (1.0 - scales[:steady]) * deviations
-        self._moved[steady:-1] += (1.0 - scales[steady:-1]) * (self._signs * (last - known))
-        self._moved[-1] += (1.0 - scales[-1]) * last
+        self._moved[:-2] += (1.0 - self.history.scales()[:-2]) * deviations
+        self._moved[-2] += (1.0 - _TOGETHER) * (self._signs * (last - known))
+        self._moved[-1] += (1.0 - _LAST) * last
         self._along += (1.0 - _SCALES) * (last @ self._guide)
 
     def decided(self, weights: Floats) -> None:

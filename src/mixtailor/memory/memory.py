@@ -40,16 +40,16 @@ class Memory(Keeping):
     .. math:: m_i^{(a)} \leftarrow a \, m_i^{(a)} + (1 - a) \, S (y_i - U), \qquad
               y_i = \min\left(1, \frac{\mathrm{median}_j \lVert x_j \rVert}{\lVert x_i \rVert}\right) x_i
 
-    as linear sketches S of a few thousand numbers, and gives the rule views of the workers: the inner products of the
-    present deviations, and those of the running means at each time scale a. Two more running means, with decays of 0.95
-    and 0.99, have signs that are drawn again each round: their inner products show who moves with whom, whatever the
-    direction. They are of what is new in a deviation, its difference to :math:`\rho` times the last one, where
+    as linear sketches S of a thousand numbers, and gives the rule views of the workers: the inner products of the
+    present deviations, and those of the running means at each time scale a. One more running mean, with a decay of
+    0.99, has signs that are drawn again each round: its inner products show who moves with whom, whatever the
+    direction. It is of what is new in a deviation, its difference to :math:`\rho` times the last one, where
     :math:`\rho` is how much of a deviation is usually left in the next round: with momentum at the workers, honest
-    deviations hardly change from one round to the next, and would seem to move together. One more view of this round
-    has updates that are clipped at twice the median. The rule decides from these views alone, and its weights are
-    applied to the clipped updates y of this round. No update is longer than the median, so one round cannot do much
-    harm. Updates that are much closer together than is usual in this round (less than a quarter of the usual squared
-    distance) share the weight of one, so that nobody gains by sending the same from several workers.
+    deviations hardly change from one round to the next, and would seem to move together. The rule decides from these
+    views alone, and its weights are applied to the clipped updates y of this round. No update is longer than the
+    median, so one round cannot do much harm. Updates that are much closer together than is usual in this round (less
+    than a quarter of the usual squared distance) share the weight of one, so that nobody gains by sending the same from
+    several workers.
 
     A push that does harm goes against the training or with it. So the memory keeps a guide, the running mean of the
     results, and of each worker running means of how far its deviations go along the guide, over about two, five and
@@ -62,10 +62,10 @@ class Memory(Keeping):
     ----------
     rule : rule
         Any whose result is a weighted mean of the updates: `ViewFilter` looks at each view, all others see the
-        distances of the view in which workers spread most, without those of who moves with whom and of long updates. A
-        `MixTailor` of such rules is drawn each round as ever.
+        distances of the view in which workers spread most, without that of who moves with whom. A `MixTailor` of such
+        rules is drawn each round as ever.
     decays : tuple of float
-        The time scales: 0.9 is about ten rounds, 0.99 about a hundred.
+        The time scales: 0.99 is about a hundred rounds, 0.9 about ten.
     size : int
         The numbers in a sketch. Inner products are right to about ``sqrt(2 / size)`` of the lengths.
     key : int, optional
@@ -105,7 +105,7 @@ class Memory(Keeping):
     The rule itself stays pure: it is given views, and keeps nothing.
     """
 
-    decays: tuple[float, ...] = field(default=(0.9, 0.99), kw_only=True)
+    decays: tuple[float, ...] = field(default=(0.99,), kw_only=True)
     size: int = field(default=1024, kw_only=True)
     key: int | None = field(default=None, kw_only=True, repr=False)
     _history: History = field(init=False, repr=False, compare=False)
@@ -124,7 +124,7 @@ class Memory(Keeping):
         check_count("Memory", "size", self.size, 16)
         decays = tuple(self.decays) if isinstance(self.decays, Sequence) else ()
         if not decays or 1.0 in decays:  # with a decay of 1 nothing would ever be learnt
-            refuse("Memory needs at least one decay, each below 1, such as decays=(0.9, 0.99).")
+            refuse("Memory needs at least one decay, each below 1, such as decays=(0.99,).")
         for decay in decays:
             check_fraction("Memory", "decays", decay)
         key = secrets.randbits(64) if self.key is None else self.key
@@ -136,7 +136,7 @@ class Memory(Keeping):
 
     def __repr__(self) -> str:
         shown = [repr(self.rule)]
-        shown += [f"decays={self.decays}"] if self.decays != (0.9, 0.99) else []
+        shown += [f"decays={self.decays}"] if self.decays != (0.99,) else []
         shown += [f"size={self.size}"] if self.size != 1024 else []
         return f"Memory({', '.join(shown)})"
 

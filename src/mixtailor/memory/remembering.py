@@ -11,7 +11,7 @@ from mixtailor.intake import Arrival
 from mixtailor.kernels.selection import median
 from mixtailor.kernels.weighted import median_of
 from mixtailor.memory.history import Recall
-from mixtailor.memory.views import embedded, view_of, widest
+from mixtailor.memory.views import embedded, widest
 from mixtailor.mixing import MixTailor
 from mixtailor.rules._clip import clip_factors
 from mixtailor.rules.base import Plan, Rule
@@ -28,9 +28,6 @@ __all__ = ["Around", "Remembering", "check_combines"]
 
 # Above this many workers the second filter, which counts suspects, would cost more than the first.
 _COUNTED = 200
-# In one more view of this round, updates are clipped at so many medians. Where all are clipped at the median, long ones
-# that point elsewhere look like short ones. Chosen on digits, seeds 0 to 3; 4 does as well.
-_LONG = 2.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,14 +86,12 @@ class Remembering(Around):
         history = self.recall.history
         history.settle(updates.reader.group)
         sketches = updates.sketch(history.key, history.size)
-        sketches = np.where(factors[:, None] > 0.0, sketches, 0.0)
-        long = view_of(sketches * np.minimum(1.0, _LONG * factors)[:, None], mass)
-        sketches *= factors[:, None]
+        sketches = np.where(factors[:, None] > 0.0, sketches * factors[:, None], 0.0)
         # Beside the received updates stand those that an attacker tries.
         rows = updates.received if len(updates.received) == updates.n else tuple(range(updates.n))
         # What looks at one view, or counts suspects, uses the steady ones alone.
         steady, pairs = self.recall.views(sketches, rows, updates.d, mass)
-        views = np.concatenate([steady, pairs, long[None]])
+        views = np.concatenate([steady, pairs[None]])
         point = _on_view(self.rule, widest(steady, mass), updates.call.seeing(views), weighting)
         weights = _weights_of(point)
         if weights is None:

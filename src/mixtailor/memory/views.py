@@ -51,7 +51,7 @@ def view_of(sketches: Floats, mass: Floats | None = None) -> Floats:
     return products
 
 
-def together(signed: Floats, rounds: float | Floats, mass: Floats | None = None) -> Floats:
+def together(signed: Floats, rounds: float, mass: Floats | None = None) -> Floats:
     """The view of who moves with whom, from running means with random signs of what is new in the deviations.
 
     Signs that are drawn for each round and each number of a sketch make the inner products of two such means those of
@@ -71,7 +71,7 @@ def together(signed: Floats, rounds: float | Floats, mass: Floats | None = None)
     """
     view = view_of(signed, mass)
     diagonal = np.einsum("...ii->...i", view)
-    diagonal -= (_OWN * (1.0 - 1.0 / np.asarray(rounds)))[..., None]
+    diagonal -= _OWN * (1.0 - 1.0 / rounds)
     return view
 
 

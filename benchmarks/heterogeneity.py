@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.memory import SETTINGS, Array, Trainings, recipes
-from benchmarks.memory_attacks import ATTACKS
+from benchmarks.memory.attacks import ATTACKS, Array
+from benchmarks.memory.recipes import recipes
+from benchmarks.memory.trainings import SETTINGS, Trainings
 from mixtailor.theory import heterogeneity_bound
 
 _SAMPLES = 512  # of each worker's examples, for a gradient

@@ -9,10 +9,12 @@ import pytest
 from memory import naive_baselines
 
 import mixtailor as mt
-from benchmarks import memory
-from benchmarks.memory_attacks import ATTACKS, resonance
-from benchmarks.memory_baselines import ByzantineSGD, Safeguard
-from benchmarks.memory_found import RESONANCE, resonant
+from benchmarks.memory import __main__ as command
+from benchmarks.memory import recipes, trainings
+from benchmarks.memory import views as many
+from benchmarks.memory.attacks import ATTACKS, resonance
+from benchmarks.memory.baselines import ByzantineSGD, Safeguard
+from benchmarks.memory.found import RESONANCE, resonant
 from mixtailor.memory import views as own
 from mixtailor.rules._spectra import filtered
 from mixtailor.rules.view_filter import above_noise
@@ -21,15 +23,15 @@ from mixtailor.rules.view_filter import above_noise
 def test_views_and_filters_are_those_of_the_library() -> None:
     """Six trainings at once, each as if it were alone."""
     rows = np.random.default_rng(0).normal(size=(2, 3, 12, 40)) * np.linspace(0.2, 2.0, 12)[:, None]
-    found = memory.view_of(rows)
+    found = many.view_of(rows)
     for place in np.ndindex(2, 3):
         np.testing.assert_allclose(found[place], own.view_of(rows[place]), atol=1e-10)
-        np.testing.assert_allclose(memory.together(rows, 30.0)[place], own.together(rows[place], 30.0), atol=1e-10)
+        np.testing.assert_allclose(many.together(rows, 30.0)[place], own.together(rows[place], 30.0), atol=1e-10)
     flat = found.reshape(-1, 12, 12)
     views = np.stack([flat, flat[::-1]])
     views[1, 2, :3, :3] += 9.0
-    weights, spreads = memory.filtered(views, 4)
-    weighed = memory.view_filter(views, 4)
+    weights, spreads = many.filtered(views, 4)
+    weighed = many.view_filter(views, 4)
     for place in range(6):
         alone = filtered(views[:, place], 4)
         np.testing.assert_allclose(weights[place], alone.weights, atol=1e-7)
@@ -43,10 +45,10 @@ def test_the_widest_view_and_copies_are_those_of_the_library() -> None:
     """A steady pair of workers in a remembered view, and two pairs that sent the same."""
     random = np.random.default_rng(5)
     rows = random.normal(size=(3, 2, 2, 12, 40))
-    views = memory.view_of(rows)
+    views = many.view_of(rows)
     views[1, 0, 1, :2, :2] += 9.0
     rows[0, ..., 3, :] = rows[0, ..., 7, :]
-    found, wide = memory.copies(rows[0]), memory.widest(views)
+    found, wide = many.copies(rows[0]), many.widest(views)
     for place in np.ndindex(2, 2):
         np.testing.assert_array_equal(wide[place], own.widest(views[(slice(None), *place)]))
         assert found[place].tolist() == own.copies(rows[(0, *place)]).tolist()
@@ -58,27 +60,27 @@ def test_the_other_rules_are_those_of_the_library() -> None:
     rows = np.random.default_rng(1).normal(size=(12, 12))
     rows[:3] *= 2.0
     expected = mt.DistanceFilter().aggregate(rows).weights
-    np.testing.assert_allclose(memory.distance_filter(memory.gram(rows)), expected)
+    np.testing.assert_allclose(many.distance_filter(many.gram(rows)), expected)
     assert 0.0 in expected
     expected = (mt.NNM(2) >> mt.GeometricMedian()).aggregate(rows).weights
-    np.testing.assert_allclose(memory.nearest_median(memory.gram(rows), 2, 500), expected, atol=1e-4)
+    np.testing.assert_allclose(many.nearest_median(many.gram(rows), 2, 500), expected, atol=1e-4)
 
 
 def test_a_short_run(capsys, monkeypatch) -> None:
     """Three attacks, ten rounds: every recipe is printed with its worst case."""
-    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
-    monkeypatch.setattr(memory, "ATTACKS", {name: ATTACKS[name] for name in ("none", "ALIE 1", "split")})
-    memory.main(["digits", "--seeds", "1", "--momentum", "server", "--identities", "3", "--partition", "0.5"])
+    monkeypatch.setitem(trainings.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    monkeypatch.setattr(command, "ATTACKS", {name: ATTACKS[name] for name in ("none", "ALIE 1", "split")})
+    command.main(["digits", "--seeds", "1", "--momentum", "server", "--identities", "3", "--partition", "0.5"])
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in printed] == ["omniscient", *memory.recipes(1, 8)]
+    assert [line.split(":")[0] for line in printed] == ["omniscient", *recipes.recipes(1, 8)]
     assert all("; recommended is " in line for line in printed[2:])
 
 
 def test_the_worst_case_has_an_interval(capsys, monkeypatch) -> None:
     """All attacks with one seed, then the worst two of each recipe with both, for all recipes."""
-    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    monkeypatch.setitem(trainings.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
     options = ["--attacks", "none; ALIE 1; split", "--worst", "2", "--recipes", "CAF,comed"]
-    memory.main(["digits", "--f", "2", "--n", "8", "--seeds", "2", *options])
+    command.main(["digits", "--f", "2", "--n", "8", "--seeds", "2", *options])
     assert re.search(r"^CAF: [\d.]+, -?[\d.]+ \+- [\d.]+ below omniscient \(", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -88,14 +90,14 @@ def test_two_recipes_are_compared_by_seed() -> None:
     theirs = np.array([[58.0, 59.0, 57.0], [60.0, 60.0, 60.0]])
     # By seed -9, -9 and -6, of standard deviation 1.73, and Student's 4.30 at two degrees of freedom.
     expected = "-8.0 +- 4.3 above it, -10.0 +- 2.5 where it is least so (split)"
-    assert memory._compared(ours, theirs, ["ALIE 1", "split"]) == expected
+    assert command._compared(ours, theirs, ["ALIE 1", "split"]) == expected
 
 
 def test_the_pool_without_a_memory_is_that_of_the_library() -> None:
     """Each result is that of one of its two rules, and both are drawn."""
     rows = np.random.default_rng(6).normal(size=(4, 5, 12, 30)).astype(np.float32)
     rows[..., :2, :] += 1.0
-    found, drawn = memory.DefaultPool(2)(rows, 0), set()
+    found, drawn = recipes.DefaultPool(2)(rows, 0), set()
     for place in np.ndindex(4, 5):
         results = [rule(rows[place]) for rule in mt.default_pool(2)]
         away = [np.abs(result - found[place]).max() for result in results]
@@ -104,12 +106,12 @@ def test_the_pool_without_a_memory_is_that_of_the_library() -> None:
     assert drawn == {0, 1}
 
 
-@pytest.mark.parametrize("name", memory.ATTACKS)
+@pytest.mark.parametrize("name", command.ATTACKS)
 def test_attacks_have_their_shape(name: str) -> None:
     honest = np.random.default_rng(2).normal(size=(2, 8, 30)).astype(np.float32)
     state: dict[str, object] = {}
     for round in range(3):
-        sent = memory.ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
+        sent = command.ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
         assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()
 
 
@@ -177,7 +179,7 @@ def test_own_data_are_scaled_by_column_and_keep_their_classes(tmp_path, monkeypa
     columns = np.stack([1e6 * random.normal(size=600), labels + 0.1 * random.normal(size=600)], 1)
     rows = [f"{one},{two},class {kind}" for (one, two), kind in zip(columns, labels, strict=True)]
     path.write_text("\n".join(["one,two,label", *rows]))
-    memory.main([str(path), "--f", "2", "--seeds", "1", "--attacks", "ALIE 1", "--recipes", "recommended"])
+    command.main([str(path), "--f", "2", "--seeds", "1", "--attacks", "ALIE 1", "--recipes", "recommended"])
     accuracy = re.search(r"recommended: ([\d.]+)", capsys.readouterr().out)
     assert accuracy is not None
     assert float(accuracy[1]) > 90.0
@@ -185,15 +187,15 @@ def test_own_data_are_scaled_by_column_and_keep_their_classes(tmp_path, monkeypa
 
 def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs again replaces its record."""
-    monkeypatch.setitem(memory.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
+    monkeypatch.setitem(trainings.SETTINGS, "digits", (1, 8, 0.05, 4, 10))
     kept = tmp_path / "kept.json"
-    command = ["digits", "--f", "2", "--attacks", "ALIE 1;none", "--keep", str(kept), "--momentum", "server"]
+    given = ["digits", "--f", "2", "--attacks", "ALIE 1;none", "--keep", str(kept), "--momentum", "server"]
     both = ["--recipes", "recommended,CAF"]
     for options in ([], [], both, [*both, "--seeds", "3"], ["--byzantine", "3", *both]):
-        memory.main([*command, *options])
+        command.main([*given, *options])
     records = json.loads(kept.read_text())
     assert [(record["seeds"], len(record["recipes"])) for record in records] == [
-        ([0, 1], len(memory.recipes(4, 8))),
+        ([0, 1], len(recipes.recipes(4, 8))),
         ([0, 1], 2),
         ([0, 2], 2),
         ([0, 1], 2),

@@ -1,11 +1,11 @@
-"""Attacks that `benchmarks.memory_search` found, and the two families that it searches."""
+"""Attacks that `benchmarks.memory.search` found, and the two families that it searches."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.memory_attacks import Array, Attack, resonance, running_mean, unrelated_resonance
+from benchmarks.memory.attacks import Array, Attack, resonance, running_mean, unrelated_resonance
 
 __all__ = ["FAMILIES", "FOUND", "PARAMETERS", "RESONANCE", "planned", "resonant", "valued"]
 

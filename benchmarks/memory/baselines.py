@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ByzantineSGD", "CenteredClipping", "Safeguard"]
+from benchmarks.memory.attacks import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["ByzantineSGD", "CenteredClipping", "Safeguard"]
 
 
 def _between(rows: Array) -> Array:

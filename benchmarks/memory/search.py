@@ -1,6 +1,6 @@
 """A search for the attack that harms the recommended recipe most: schedule, sizes, directions, disguise and splitting.
 
-``python -m benchmarks.memory_search digits --f 4 --momentum server --generations 12`` needs ``pip install cmaes``, and
+``python -m benchmarks.memory.search digits --f 4 --momentum server --generations 12`` needs ``pip install cmaes``, and
 ``--family resonance`` searches among pushes along the curvature of the loss, the strongest attacks that we know. Each
 candidate is a training under `benchmarks.memory`, a generation is one batch of them, and the value is the mean accuracy
 over the seeds. The best found is then tried on neighbouring variants of the recipe: attacks found against one variant
@@ -13,14 +13,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.memory import SETTINGS, Array, Trainings, recipes
-from benchmarks.memory_found import FAMILIES, valued
+from benchmarks.memory.attacks import Array
+from benchmarks.memory.found import FAMILIES, valued
+from benchmarks.memory.recipes import recipes
+from benchmarks.memory.trainings import SETTINGS, Trainings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     from cmaes import CMA
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory_search", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory.search", description=__doc__)
     parser.add_argument("data", choices=SETTINGS)
     parser.add_argument("--family", choices=FAMILIES, default="schedule")
     parser.add_argument("--f", type=int, default=4)

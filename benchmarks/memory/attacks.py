@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ATTACKS", "AVOIDING", "TRYING", "Attack", "running_mean"]
+__all__ = ["ATTACKS", "AVOIDING", "TRYING", "Array", "Attack", "running_mean"]
 
 Array = np.ndarray[Any, Any]
 Attack = Callable[[Array, int, int, int, dict[str, Any], np.random.Generator], Array]

@@ -124,12 +124,14 @@ def test_verdicts_say_by_how_much(tmp_path: Path) -> None:
         {"text": "within 5", "rule": "a", "than": "b", "by": -5.0},
         {"text": "above the worst", "rule": "a", "than": ["b", "c"], "pick": "worst"},
         {"text": "below the best", "rule": "a", "than": ["b", "c"], "pick": "best", "is_": "at most"},
+        {"text": "above the mean", "rule": "a", "than": ["b", "c"], "pick": "mean"},
         {"text": "unknown", "rule": "a", "than": "z"},
         {"text": "a number", "rule": "c", "than": 60.0, "is_": "at most"},
     ]
     found = verdicts(written(tmp_path, cells, claims=claims))
     assert [verdict.says for verdict in found] == [
-        "holds, by 5.00", "does not, by 5.00", "holds, by 30.00", "holds, by 10.00", "not measured", "holds, by 10.00",
+        "holds, by 5.00", "does not, by 5.00", "holds, by 30.00", "holds, by 10.00", "holds, by 10.00",
+        "not measured", "holds, by 10.00",
     ]  # fmt: skip
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from mixtailor.experiments.results import Result, Results
 
 __all__ = ["Claim", "Number", "Verdict", "numbers_beside", "verdicts"]
 
 Measure = Literal["accuracy", "fluctuation", "beginning", "microseconds"]
+Pick = Literal["best", "worst", "mean"]
+_PICKS: Mapping[Pick, Callable[[Sequence[float]], float]] = {"best": max, "worst": min, "mean": fmean}
 
 
 class Claim(BaseModel):
@@ -31,7 +34,7 @@ class Claim(BaseModel):
     rule : str
         The rule that it is about, as the panel names it.
     than : str, list of str or float
-        What it is compared with: a rule, the `pick` of several, or a number.
+        What it is compared with: a rule, the `pick` of several (the largest, the smallest or their mean), or a number.
     panels : list of str, optional
         Where; in every panel by default.
     in_panels : list of str, optional
@@ -47,7 +50,7 @@ class Claim(BaseModel):
     than: str | list[str] | float
     is_: Literal["at least", "at most"] = Field(default="at least", alias="is")
     by: float = 0.0
-    pick: Literal["best", "worst"] = "worst"
+    pick: Pick = "worst"
     measure: Measure = "accuracy"
     panels: list[str] | None = None
     in_panels: list[str] | None = None
@@ -161,8 +164,10 @@ def _measure(name: Measure) -> Callable[[Result], float | None]:
     return measures[name]
 
 
-def _value(claim: Claim, results: Results, panels: list[str], rule: str, pick: str, rounds: int | None) -> float | None:
-    """The mean over seeds in one panel, or the worst or best of several; None where one of them was not run."""
+def _value(
+    claim: Claim, results: Results, panels: list[str], rule: str, pick: Pick, rounds: int | None
+) -> float | None:
+    """The mean over seeds in one panel, or the `pick` of several; None where one of them was not run."""
     measure = _measure(claim.measure)
 
     def cut(run: Result) -> float | None:
@@ -171,18 +176,14 @@ def _value(claim: Claim, results: Results, panels: list[str], rule: str, pick: s
 
     values = [results.mean(cut, panel=panel, rule=rule) for panel in panels]
     known = [value for value in values if value is not None]
-    if len(known) < len(panels):
-        return None
-    return max(known) if pick == "best" else min(known)
+    return _PICKS[pick](known) if len(known) == len(panels) else None
 
 
 def _other(claim: Claim, results: Results, panels: list[str], rounds: int | None) -> float | None:
     if isinstance(claim.than, (int, float)):
         return float(claim.than)
     names = [claim.than] if isinstance(claim.than, str) else claim.than
-    pick = "worst" if claim.worst_of else claim.pick
+    pick: Pick = "worst" if claim.worst_of else claim.pick
     values = [_value(claim, results, panels, name, pick, rounds) for name in names]
     known = [value for value in values if value is not None]
-    if len(known) < len(names):
-        return None
-    return max(known) if claim.pick == "best" else min(known)
+    return _PICKS[claim.pick](known) if len(known) == len(names) else None

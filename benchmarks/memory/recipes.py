@@ -161,12 +161,27 @@ class Remembering:
         return np.where(found < 0.3, 0.0, np.minimum(found, 0.99)).astype(np.float32)
 
 
+class Forgetting(Remembering):
+    """The recipe by this round alone: clipped updates, one view, the draw and copies that share one weight."""
+
+    def __call__(self, rows: Array, round: int) -> Array:
+        rows, _sketches, now = self._clipped(rows)
+        view = view_of(now)
+        drawn = self.random.integers(len(self.pool), size=rows.shape[:2])
+        weights = np.zeros(rows.shape[:3])
+        for place, name in enumerate(self.pool):
+            here = drawn == place
+            weights[here] = self._decided(name, view[None, here], view[here])
+        return combined(shared(weights, copies(now), np.ones_like(weights)), rows)
+
+
 def recipes(f: int, d: int) -> dict[str, Recipe]:
     """Recipes by name, each with an empty memory."""
     return {
         "recommended": Remembering(f, d, ("filter", "filter", "filter", "distance")),
         "ViewFilter with memory": Remembering(f, d, ("filter",)),
         "DistanceFilter with memory": Remembering(f, d, ("distance",)),
+        "recommended without a memory": Forgetting(f, d, ("filter", "filter", "filter", "distance")),
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
         "CAF": lambda rows, _round: combined(caf(rows, f), rows),
         "default_pool": DefaultPool(f),

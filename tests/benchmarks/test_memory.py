@@ -66,6 +66,19 @@ def test_the_other_rules_are_those_of_the_library() -> None:
     np.testing.assert_allclose(many.nearest_median(many.gram(rows), 2, 500), expected, atol=1e-4)
 
 
+def test_the_recipe_without_a_memory_decides_from_this_round_alone() -> None:
+    """With one rule there is no draw: it filters the clipped updates' sketches, and what came before has no part."""
+    random = np.random.default_rng(2)
+    rows = random.normal(size=(1, 1, 12, 2000)).astype(np.float32)
+    rows[0, 0, :4] = 0.6 * rows[0, 0, :4] + 0.8 * rows[0, 0, 5] * np.sign(rows[0, 0, 4])
+    recipe = recipes.Forgetting(4, 2000, ("filter",))
+    for round in range(3):
+        found = recipe(rows + np.float32(round % 2), round)
+    clipped = rows[0, 0] * many.clip_factors(rows[0, 0]).astype(np.float32)
+    weights = above_noise(own.view_of(recipe.sketch(clipped))[None], 4).weights
+    np.testing.assert_allclose(found[0, 0], weights @ clipped / weights.sum(), atol=1e-5)
+
+
 def test_a_short_run(capsys, monkeypatch) -> None:
     """Three attacks, ten rounds: every recipe is printed with its worst case."""
     monkeypatch.setitem(trainings.SETTINGS, "digits", (1, 8, 0.05, 4, 10))

@@ -1,7 +1,4 @@
-"""The tables of ``memory.md``, from what `benchmarks.memory` kept in ``results/memory.json``.
-
-A record with ``"form": "before"`` is of the form of the recipe before the present one, and has a dagger.
-"""
+"""The tables of ``memory.md``, from what `benchmarks.memory` kept in ``results/memory.json``."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +26,15 @@ SETTINGS: tuple[tuple[str, Mapping[str, Any], Mapping[str, str]], ...] = (
     ("Dirichlet(0.1), f = 2", {"f": 2, "partition": "0.1"}, {}),
     ("one label per worker, f = 2", {"f": 2, "partition": "label"}, {}),
 )
-DATA = {"digits": "digits", "mnist": "MNIST", "cifar10": "CIFAR-10", "segments": "image segments"}
+DATA = {
+    "digits": "digits",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR-10",
+    "segments": "image segments",
+    "satellite": "satellite",
+    "letterrecognition": "letters",
+    "mnist1d": "MNIST-1D",
+}
 MOMENTA = {"worker": "workers", "server": "server"}
 
 
@@ -40,18 +45,13 @@ def read() -> list[Record]:
 
 
 def _found(records: Sequence[Record], data: str, options: Mapping[str, Any], recipes: Iterable[str]) -> Record | None:
-    """The record of these options and at least these recipes: of the present form, if there is one, with most seeds."""
+    """The record of these options and at least these recipes with most seeds."""
     fitting = [
         record
         for record in records
         if record["data"] == data and record["options"] == options and set(recipes) <= record["recipes"].keys()
     ]
-    return max(fitting, key=lambda record: (not _before(record), record["seeds"][1] - record["seeds"][0]), default=None)
-
-
-def _before(record: Record) -> str:
-    """A dagger for the form before."""
-    return " †" if record.get("form") == "before" else ""
+    return max(fitting, key=lambda record: record["seeds"][1] - record["seeds"][0], default=None)
 
 
 def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
@@ -70,7 +70,7 @@ def worst_cases(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
                     target = _excess(records, data, momentum, record)
                 below = f"{ours['below']:.1f} ± {ours['interval']:.1f}"
                 numbers = [f"{record['omniscient']:.1f}", f"{ours['accuracy']:.1f}", below]
-                lines.append([title, shown, where + _before(record), *numbers, ours["attack"], target])
+                lines.append([title, shown, where, *numbers, ours["attack"], target])
                 title = ""
                 shown = ""
     header = ["Setting", "Data", "Momentum", "omniscient", "recommended", "below", "worst attack", "Target"]
@@ -92,7 +92,7 @@ def short(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
 def _excess(records: Sequence[Record], data: str, momentum: str, more: Record) -> str:
     """How much is lost where one Byzantine worker more than declared is there."""
     right = _found(records, data, {"f": 4, "momentum": momentum}, [OURS])
-    if right is None or _before(right) != _before(more):
+    if right is None:
         return "6 below the right f"
     return f"6 below the right f; {more['recipes'][OURS]['below'] - right['recipes'][OURS]['below']:.1f}"
 
@@ -110,7 +110,7 @@ def draw(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
             lines.append(
                 [
                     shown,
-                    where + _before(record),
+                    where,
                     f"{record['seeds'][0]} to {record['seeds'][1]}",
                     f"{ours['accuracy']:.1f}",
                     f"{alone['accuracy']:.1f}",
@@ -134,7 +134,7 @@ def alternatives(
     there = [(title, record) for title, record in columns if record is not None]
     names = list(dict.fromkeys(name for _, record in there for name in record["recipes"]))
     lines = [[name, *(_below(record["recipes"].get(name)) for _, record in there)] for name in names]
-    return ["", *(title + _before(record) for title, record in there)], lines
+    return ["", *(title for title, _ in there)], lines
 
 
 def _below(found: Mapping[str, Any] | None) -> str:

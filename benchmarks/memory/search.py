@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", choices=SETTINGS)
     parser.add_argument("--family", choices=FAMILIES, default="schedule")
     parser.add_argument("--f", type=int, default=4)
+    parser.add_argument("--byzantine", type=int, help="how many there are; f by default")
     parser.add_argument("--n", type=int, default=12)
     parser.add_argument("--momentum", choices=("worker", "server"), default="server")
     parser.add_argument("--against", default="recommended", help="a recipe of benchmarks.memory")
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--population", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=2, help="for the search; as many others check what it found")
     options = parser.parse_args(arguments)
-    options.byzantine, options.identities, options.partition = options.f, 0, "iid"
+    options.byzantine = options.f if options.byzantine is None else options.byzantine
+    options.identities, options.partition = 0, "iid"
     parameters, made = FAMILIES[options.family]
 
     def values(points: Sequence[Array], name: str, seeds: range) -> Array:

@@ -20,12 +20,12 @@ from scipy.stats import t
 
 from benchmarks.memory.attacks import ATTACKS as LISTED
 from benchmarks.memory.attacks import AVOIDING, TRYING, Array
-from benchmarks.memory.found import FOUND
+from benchmarks.memory.found import AFTERWARDS, FOUND
 from benchmarks.memory.recipes import recipes
 from benchmarks.memory.trainings import Trainings
 
 ATTACKS = {**LISTED, **FOUND}
-NAMED = {**ATTACKS, **AVOIDING, **TRYING}
+NAMED = {**ATTACKS, **AFTERWARDS, **AVOIDING, **TRYING}
 # What a kept record says of its command, where it is not the default.
 _KEPT = ("f", "byzantine", "n", "momentum", "partition", "identities", "rate", "batch", "hidden", "pooling", "rounds")
 

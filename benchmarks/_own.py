@@ -34,7 +34,7 @@ SEARCHED = ("MDA", "SMEA", "CAF")
 ALONE = (*SEARCHED, "DnC")
 CHAINED = ("Krum", "MultiKrum", "GeometricMedian", "Comed", "TrimmedMean", "Meamed", "Krum p=3")
 POOL = tuple(range(64))
-REMEMBERED = ("ViewFilter", "DistanceFilter")
+REMEMBERED = ("ViewFilter", "ViewFilter, bound 3")
 
 
 @dataclass(frozen=True)

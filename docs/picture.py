@@ -18,7 +18,7 @@ PANELS = {
     "drift 1.5": "against comed: drift",
 }
 CURVES = {"mean": "mean", "krum": "Krum", "comed": "comed", "mixtailor": "MixTailor"}
-DRAWN = ("ViewFilter", "DistanceFilter")
+DRAWN = ("bound 2", "bound 3")  # of the two ViewFilters
 
 WIDTH, LEFT, TOP, SIDE, HIGH, GAP = 780, 42, 66, 222, 170, 20
 STRIP = TOP + HIGH + 26
@@ -62,7 +62,7 @@ def measured() -> dict[str, dict[str, dict[str, list[Any]]]]:
             records = Simulation(digits(), "mlp", rule, attack, settings=settings).run().records
             run: dict[str, list[Any]] = {"accuracy": [round(100 * record["accuracy"], 2) for record in records]}
             if name == "mixtailor":
-                run["drawn"] = [int(not next(iter(record["drawn"])).startswith(DRAWN[0])) for record in records[1:]]
+                run["drawn"] = [int("bound" in next(iter(record["drawn"]))) for record in records[1:]]
             found.setdefault(panel, {})[name] = run
             print(panel, name, run["accuracy"][-1], flush=True)
     return found

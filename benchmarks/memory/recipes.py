@@ -29,10 +29,11 @@ from mixtailor.memory.views import effective_rounds
 __all__ = ["DefaultPool", "Recipe", "Remembering", "recipes"]
 
 Recipe = Callable[[Array, int], Array]
+POOL = ("filter 2", "filter 3")  # of `recommended`
 
 
 class Remembering:
-    """The recipe with a memory, and a draw among "filter", "distance" and "nearest" each round."""
+    """The recipe with a memory, and a draw each round, among "filter 2" (with its bound), "distance" and "nearest"."""
 
     pairs = 0.99  # the decay of the running mean with random signs, which shows who moves with whom
     along = (0.5, 0.8, 0.95)  # the decays of the running means of how far each worker is along the guide
@@ -149,8 +150,8 @@ class Remembering:
         return above_noise(flat, self.f, 3.0).reshape(guided.shape[1:-1])
 
     def _decided(self, name: str, views: Array, wide: Array) -> Array:
-        if name == "filter":
-            return view_filter(views, self.f)
+        if name.startswith("filter"):
+            return view_filter(views, self.f, float(name.removeprefix("filter ")))
         return distance_filter(wide) if name == "distance" else nearest_median(wide, self.f)
 
     def persistence(self) -> Any:
@@ -178,10 +179,11 @@ class Forgetting(Remembering):
 def recipes(f: int, d: int) -> dict[str, Recipe]:
     """Recipes by name, each with an empty memory."""
     return {
-        "recommended": Remembering(f, d, ("filter", "filter", "filter", "distance")),
-        "ViewFilter with memory": Remembering(f, d, ("filter",)),
+        "recommended": Remembering(f, d, POOL),
+        "ViewFilter with memory": Remembering(f, d, POOL[:1]),
+        "ViewFilter(bound=3) with memory": Remembering(f, d, POOL[1:]),
         "DistanceFilter with memory": Remembering(f, d, ("distance",)),
-        "recommended without a memory": Forgetting(f, d, ("filter", "filter", "filter", "distance")),
+        "recommended without a memory": Forgetting(f, d, POOL),
         "NNM >> GM with memory": Remembering(f, d, ("nearest",)),
         "CAF": lambda rows, _round: combined(caf(rows, f), rows),
         "default_pool": DefaultPool(f),

@@ -91,15 +91,15 @@ def filtered(views: Array, f: int, levels: Array | None = None, enough: float = 
     return best, least
 
 
-def above_noise(views: Array, f: int, slack: float = 1.0) -> Array:
+def above_noise(views: Array, f: int, slack: float = 1.0, bound: float = 2.0) -> Array:
     """As `mixtailor.rules.view_filter.above_noise`, for many trainings: weights in [0, 1]."""
     levels = slack * np.stack([filtered(view[None], f)[1] for view in views])
-    return filtered(views, f, np.maximum(levels, 1e-9), 2.0)[0]
+    return filtered(views, f, np.maximum(levels, 1e-9), bound)[0]
 
 
-def view_filter(views: Array, f: int) -> Array:
+def view_filter(views: Array, f: int, bound: float = 2.0) -> Array:
     """The weights of `ViewFilter`."""
-    weights = above_noise(views, f)
+    weights = above_noise(views, f, bound=bound)
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 

@@ -41,7 +41,7 @@ PROMISED = {
     "DnC": (8, None),
     "MDA": (8, None),
     "recommended, ViewFilter": (10, None),
-    "recommended, DistanceFilter": (10, None),
+    "recommended, ViewFilter, bound 3": (10, None),
 }
 
 

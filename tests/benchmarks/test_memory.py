@@ -71,7 +71,7 @@ def test_the_recipe_without_a_memory_decides_from_this_round_alone() -> None:
     random = np.random.default_rng(2)
     rows = random.normal(size=(1, 1, 12, 2000)).astype(np.float32)
     rows[0, 0, :4] = 0.6 * rows[0, 0, :4] + 0.8 * rows[0, 0, 5] * np.sign(rows[0, 0, 4])
-    recipe = recipes.Forgetting(4, 2000, ("filter",))
+    recipe = recipes.Forgetting(4, 2000, ("filter 2",))
     for round in range(3):
         found = recipe(rows + np.float32(round % 2), round)
     clipped = rows[0, 0] * many.clip_factors(rows[0, 0]).astype(np.float32)

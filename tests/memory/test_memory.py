@@ -299,7 +299,7 @@ def test_a_pool_is_drawn_each_round() -> None:
     """Both rules of the recommended pool are drawn, and the result names the rule and not the memory."""
     memory, random = mt.recommended(2), np.random.default_rng(0)
     drawn = {repr(memory.aggregate(random.normal(size=(12, 20))).rule) for _ in range(40)}
-    assert drawn == {"ViewFilter(f=2)", "DistanceFilter()"}
+    assert drawn == {"ViewFilter(f=2)", "ViewFilter(f=2, bound=3)"}
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from typing import Literal
 from mixtailor._checks import check_count, check_f, refuse
 from mixtailor.memory.memory import Memory
 from mixtailor.mixing import MixTailor
-from mixtailor.rules import DistanceFilter, ViewFilter
+from mixtailor.rules import ViewFilter
 
 __all__ = ["recommended"]
 
 
 def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
-    """What a user should take today: a memory of the workers, and a draw between two rules that use it.
+    """What a user should take today: a memory of the workers, and a draw between two bounds of the filter that uses it.
 
     Ready to call in a loop, in a `Simulation`, in `RobustStrategy` and in `robust_all_reduce`. It keeps what it learns,
     so make one for each training, and call it with the ``workers=`` of the updates wherever their order may change.
@@ -36,7 +36,7 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     Examples
     --------
     >>> recommended(f=2, n=12)
-    Memory(MixTailor([ViewFilter(f=2), DistanceFilter()], probabilities=[0.75, 0.25]))
+    Memory(MixTailor([ViewFilter(f=2), ViewFilter(f=2, bound=3)]))
     """
     if n is not None:
         check_count("recommended", "n", n, 3)
@@ -47,4 +47,4 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     check_f("recommended", f)
     if n is not None and n < 2 * f + 1:
         refuse(f"recommended(f={f}) needs at least {2 * f + 1} workers (n >= 2f + 1) and got n = {n}. Lower f.")
-    return Memory(MixTailor([ViewFilter(f), DistanceFilter()], probabilities=[0.75, 0.25]))
+    return Memory(MixTailor([ViewFilter(f), ViewFilter(f, bound=3.0)]))

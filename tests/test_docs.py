@@ -234,7 +234,12 @@ def test_tables_of_the_memory_show_the_record_with_the_most_seeds() -> None:
 
     def record(seeds: tuple[int, int], accuracy: float, **options: object) -> dict[str, object]:
         ours = {"accuracy": accuracy, "below": 96.0 - accuracy, "interval": 0.5, "attack": "ALIE 1"}
-        others = {"ViewFilter with memory": {**ours, "above": [0.1, 0.5]}, "CAF": {**ours, "above": [1.0, 0.2]}}
+        higher = {**ours, "accuracy": accuracy + 1.0, "above": [0.1, 0.5]}
+        others = {
+            "ViewFilter with memory": {**ours, "above": [0.4, 0.1]},
+            "ViewFilter(bound=3) with memory": higher,
+            "CAF": {**ours, "above": [1.0, 0.2]},
+        }
         recipes = {"recommended": ours, **others}
         options = {"f": 4, "momentum": "server", **options}
         return {"data": "digits", "options": options, "seeds": seeds, "omniscient": 96.0, "recipes": recipes}
@@ -244,7 +249,7 @@ def test_tables_of_the_memory_show_the_record_with_the_most_seeds() -> None:
     first = ["f = 4", "digits", "server", "96.0", "92.0", "4.0 ± 0.5", "ALIE 1", "4"]
     assert lines[0] == first and len(header) == len(first)
     assert lines[1][0] == "five Byzantine, four declared" and lines[1][-1] == "6 below the right f; 1.5"
-    assert tables.draw(records)[1] == [["digits", "server", "10 to 39", "92.0", "92.0", "0.1 ± 0.5", "yes"]]
+    assert tables.draw(records)[1] == [["digits", "server", "10 to 39", "92.0", "92.0", "93.0", "0.1 ± 0.5", "yes"]]
     apart = [record((10, 19), 80.0, f=2, partition="label")]
     title, found = tables.alternatives(apart)
     assert title == ["", "one label per worker, f = 2, server"] and found[0] == ["recommended", "16.0 ± 0.5"]

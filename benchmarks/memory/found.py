@@ -120,7 +120,7 @@ FOUND = {
     }.items()
 }
 
-# Found against the present form with five Byzantine workers of four declared, after it was judged. Not among them all.
+# Found against the seventh form with five Byzantine workers of four declared, after it was judged. Not among them all.
 AFTERWARDS = {
     "pulses of two rounds": planned(
         _point(PARAMETERS, 1.264, 1.027, 1.104, 0.247, 0.695, 0.664, -0.149, 0.041, 0.053, 0.623)

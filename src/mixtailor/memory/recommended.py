@@ -17,12 +17,12 @@ def recommended(f: int | Literal["auto"], n: int | None = None) -> Memory:
     so make one for each training, and call it with the ``workers=`` of the updates wherever their order may change.
 
     Settings of training that belong to it: momentum at the workers, 0.9, if you can choose. In the worst of 73 attacks,
-    at f = 4 of 12, it lost 1.3 points of accuracy with momentum at the workers and 2.3 at the server on digits, and 1.1
-    to 3.4 on five other data sets. With five of twelve Byzantine and f = 4 it lost 3.2 and 6.4 on digits, and 10.7 to
-    an attack that was found later. Where Byzantine workers can change their names every round, it lost 10 points with
-    momentum at the workers, and 55 with momentum at the server. Where honest workers' data differ, it loses more: with
-    Dirichlet(0.5) 9 points at f = 4, and something also where nobody attacks. Scale inputs to a mean near zero: where
-    their mean is far from it, a push of the size of the noise does more harm.
+    at f = 4 of 12, it lost 1.3 points of accuracy with momentum at the workers and 2.0 at the server on digits, and 0.9
+    to 3.5 on five other data sets. With five of twelve Byzantine and f = 4 it lost 2.4 and 6.0 on digits, and 13 to an
+    attack that was found later. Where Byzantine workers can change their names every round, it lost 11 points with
+    momentum at the workers, and 60 with momentum at the server. Where honest workers' data differ, it loses more: with
+    Dirichlet(0.5) 8 to 11 points at f = 4, and something also where nobody attacks. Scale inputs to a mean near zero:
+    where their mean is far from it, a push of the size of the noise does more harm.
     ``docs/memory.md`` says how it was chosen, what was measured, and its limits.
 
     Parameters

@@ -32,29 +32,69 @@ Recipe = Callable[[Array, int], Array]
 POOL = ("filter 2", "filter 3")  # of `recommended`
 
 
-class Remembering:
-    """The recipe with a memory, and a draw each round, among "filter 2" (with its bound), "distance" and "nearest"."""
+class Drawing:
+    """What recipes share with and without a memory: clipping, sketches, and a draw in each round.
+
+    The pool is of "filter 2" (with its bound), "distance" and "nearest".
+    """
+
+    def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024):
+        self.f, self.pool, self.size = f, pool, size
+        self.random = np.random.default_rng(4242)
+        turned = self.random.integers(size, size=-(-d // size))
+        self.buckets = (np.arange(d) % size + turned[np.arange(d) // size]) % size
+        self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
+        self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
+
+    def sketch(self, rows: Array) -> Array:
+        return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
+
+    def _clipped(self, rows: Array) -> tuple[Array, Array, Array]:
+        rows = rows * clip_factors(rows).astype(np.float32)
+        sketches = self.sketch(rows)
+        return rows, sketches, sketches - sketches.mean(2, keepdims=True)
+
+    def _drawn(self, views: Array, wide: Array) -> Array:
+        """The weights of the rule that each training draws, from its views (V, A, S, n, n) and the widest of them."""
+        weights, drawn = np.zeros(wide.shape[:3]), self.random.integers(len(self.pool), size=wide.shape[:2])
+        for place, name in enumerate(self.pool):
+            here = drawn == place
+            if here.any():
+                weights[here] = self._decided(name, views[:, here], wide[here])
+        return weights
+
+    def _decided(self, name: str, views: Array, wide: Array) -> Array:
+        if name.startswith("filter"):
+            return view_filter(views, self.f, float(name.removeprefix("filter ")))
+        return distance_filter(wide) if name == "distance" else nearest_median(wide, self.f)
+
+
+class Forgetting(Drawing):
+    """The recipe by this round alone: clipped updates, one view, the draw and copies that share one weight."""
+
+    def __call__(self, rows: Array, _round: int) -> Array:
+        rows, _sketches, now = self._clipped(rows)
+        view = view_of(now)
+        weights = self._drawn(view[None], view)
+        return combined(shared(weights, copies(now), np.ones_like(weights)), rows)
+
+
+class Remembering(Drawing):
+    """The recipe with a memory."""
 
     pairs = 0.99  # the decay of the running mean with random signs, which shows who moves with whom
     along = (0.5, 0.8, 0.95)  # the decays of the running means of how far each worker is along the guide
     guiding = 0.97  # the decay of the guide, the running mean of the results
 
     def __init__(self, f: int, d: int, pool: Sequence[str], size: int = 1024, decays: Sequence[float] = (0.99,)):
-        self.f, self.pool, self.decays, self.size = f, pool, decays, size
-        self.random = np.random.default_rng(4242)
-        turned = self.random.integers(size, size=-(-d // size))
-        self.buckets = (np.arange(d) % size + turned[np.arange(d) // size]) % size
-        self.signs = self.random.choice([-1.0, 1.0], d).astype(np.float32)
-        self.fold = csr_matrix((self.signs, (np.arange(d), self.buckets)), shape=(d, size))
+        super().__init__(f, d, pool, size)
+        self.decays = decays
         self.means: dict[float, Any] = {decay: np.float32(0.0) for decay in decays}
         self.signed: Any = np.float32(0.0)
         self.places: dict[float, Any] = {decay: np.float32(0.0) for decay in self.along}
         self.guide: Array | None = None
         self.last: Any = np.float32(0.0)  # the last deviations, over the usual length
         self.persisting: Array | None = None  # their inner products with those before, and the lengths of those
-
-    def sketch(self, rows: Array) -> Array:
-        return np.asarray(rows.reshape(-1, rows.shape[-1]) @ self.fold).reshape(*rows.shape[:-1], self.size)
 
     def __call__(self, rows: Array, round: int) -> Array:
         rows, sketches, now = self._clipped(rows)
@@ -63,12 +103,7 @@ class Remembering:
         before = self.persistence() * self.last
         guide = self._guide(sketches)
         views, wide, guided = self._views(now, signs * (now / unit - before), guide, round)
-        weights, drawn = np.zeros(rows.shape[:3]), self.random.integers(len(self.pool), size=rows.shape[:2])
-        for place, name in enumerate(self.pool):
-            here = drawn == place
-            if here.any():
-                weights[here] = self._decided(name, views[:, here], wide[here])
-        weights = shared(weights, copies(now), self._following(guided))
+        weights = shared(self._drawn(views, wide), copies(now), self._following(guided))
         result = np.einsum("asn,asnk->ask", weights.astype(np.float32), sketches)
         deviations = sketches - result[:, :, None]
         for a in self.decays:
@@ -120,11 +155,6 @@ class Remembering:
             found = found + self.pool.count(name) / len(self.pool) * combined(weights, rows)
         return np.asarray(found)
 
-    def _clipped(self, rows: Array) -> tuple[Array, Array, Array]:
-        rows = rows * clip_factors(rows).astype(np.float32)
-        sketches = self.sketch(rows)
-        return rows, sketches, sketches - sketches.mean(2, keepdims=True)
-
     def _unit(self, now: Array) -> Array:
         return np.maximum(np.sqrt(np.median((now**2).sum(-1), -1)), 1e-30)[..., None, None]
 
@@ -149,31 +179,12 @@ class Remembering:
         flat = guided.reshape(len(guided), -1, *guided.shape[-2:])
         return above_noise(flat, self.f, 3.0).reshape(guided.shape[1:-1])
 
-    def _decided(self, name: str, views: Array, wide: Array) -> Array:
-        if name.startswith("filter"):
-            return view_filter(views, self.f, float(name.removeprefix("filter ")))
-        return distance_filter(wide) if name == "distance" else nearest_median(wide, self.f)
-
     def persistence(self) -> Any:
         """As `mixtailor.memory.history.History.persistence`, for many trainings."""
         if self.persisting is None:
             return np.float32(0.0)
         found = np.median(self.persisting[0] / np.maximum(self.persisting[1], 1e-300), -1)[..., None, None]
         return np.where(found < 0.3, 0.0, np.minimum(found, 0.99)).astype(np.float32)
-
-
-class Forgetting(Remembering):
-    """The recipe by this round alone: clipped updates, one view, the draw and copies that share one weight."""
-
-    def __call__(self, rows: Array, round: int) -> Array:
-        rows, _sketches, now = self._clipped(rows)
-        view = view_of(now)
-        drawn = self.random.integers(len(self.pool), size=rows.shape[:2])
-        weights = np.zeros(rows.shape[:3])
-        for place, name in enumerate(self.pool):
-            here = drawn == place
-            weights[here] = self._decided(name, view[None, here], view[here])
-        return combined(shared(weights, copies(now), np.ones_like(weights)), rows)
 
 
 def recipes(f: int, d: int) -> dict[str, Recipe]:

@@ -12,7 +12,7 @@ import mixtailor as mt
 from benchmarks.memory import __main__ as command
 from benchmarks.memory import recipes, trainings
 from benchmarks.memory import views as many
-from benchmarks.memory.attacks import ATTACKS, resonance
+from benchmarks.memory.attacks import ATTACKS, TRYING, resonance
 from benchmarks.memory.baselines import ByzantineSGD, Safeguard
 from benchmarks.memory.found import RESONANCE, resonant
 from mixtailor.memory import views as own
@@ -126,6 +126,17 @@ def test_attacks_have_their_shape(name: str) -> None:
     for round in range(3):
         sent = command.ATTACKS[name](honest, 4, round, 10, state, np.random.default_rng(round))
         assert sent.shape == (2, 4, 30) and np.isfinite(sent).all()
+
+
+def test_who_tries_updates_sends_the_most_harmful_of_them() -> None:
+    """Against a plain mean: no fixed push of the list does more harm."""
+    honest = np.random.default_rng(3).normal(size=(2, 8, 30)).astype(np.float32) + 1.0
+    tried: list[np.ndarray] = []
+    state = {"tried": lambda sent, _patient: (tried.append(sent), sent.mean(2))[1]}
+    sent = TRYING["tries against the mean"](honest, 4, 0, 100, state, np.random.default_rng(4))
+    harm = -np.einsum("csd,sd->cs", tried[0].mean(2), honest.mean(1))
+    assert len(tried[0]) == 21
+    np.testing.assert_allclose(-(sent.mean(1) * honest.mean(1)).sum(-1), harm.max(0), rtol=1e-5)
 
 
 def test_baselines_are_the_plain_ones() -> None:

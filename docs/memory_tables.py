@@ -99,7 +99,7 @@ def short(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
 def _excess(records: Sequence[Record], data: str, momentum: str, more: Record) -> str:
     """How much is lost where one Byzantine worker more than declared is there."""
     right = _found(records, data, {"f": 4, "momentum": momentum}, [OURS])
-    if right is None:
+    if right is None or ("form" in right) != ("form" in more):
         return "6 below the right f"
     return f"6 below the right f; {more['recipes'][OURS]['below'] - right['recipes'][OURS]['below']:.1f}"
 

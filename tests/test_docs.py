@@ -249,6 +249,15 @@ def test_tables_of_the_memory_show_the_record_with_the_most_seeds() -> None:
     first = ["f = 4", "digits", "server", "96.0", "92.0", "4.0 ± 0.5", "ALIE 1", "4"]
     assert lines[0] == first and len(header) == len(first)
     assert lines[1][0] == "five Byzantine, four declared" and lines[1][-1] == "6 below the right f; 1.5"
+    before = [*records[:2], {**records[2], "form": "before"}]
+    assert tables.worst_cases(before)[1][1][2:] == [
+        "server †",
+        "96.0",
+        "90.5",
+        "5.5 ± 0.5",
+        "ALIE 1",
+        "6 below the right f",
+    ]
     assert tables.draw(records)[1] == [["digits", "server", "10 to 39", "92.0", "92.0", "93.0", "0.1 ± 0.5", "yes"]]
     apart = [record((10, 19), 80.0, f=2, partition="label")]
     title, found = tables.alternatives(apart)

@@ -14,7 +14,7 @@ from mixtailor.updates import Point, Updates
 
 __all__ = ["ViewFilter", "above_noise"]
 
-_ENOUGH = 2.0  # from 1.5 to 3 the worst cases on digits, seeds 0 to 7, differ by less than chance
+_ENOUGH = 2.0  # pairs of bounds from 1.5 to 3 differ little on digits, seeds 0 to 7: docs/memory.md
 _ROUNDING = 1e-9  # where views spread less than this, in units of the usual squared length, only rounding does
 
 
